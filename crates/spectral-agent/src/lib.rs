@@ -1,0 +1,1 @@
+//! Replay, value codecs and the one learner.

@@ -1,0 +1,2 @@
+//! The `spectral` command.
+fn main() {}

@@ -1,0 +1,4 @@
+//! The mathematics of spectral reinforcement learning: pure functions, no dependencies.
+
+pub mod bytes;
+pub mod rng;

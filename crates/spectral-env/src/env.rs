@@ -1,0 +1,114 @@
+//! What every task offers, whoever wrote it.
+
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::rng::Stream;
+
+/// The shape of one observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservationSpec {
+    /// Bytes, channel by channel and row by row; networks see value / 255. The learner sees the last `stack`
+    /// observations of the episode together, and zeros where the episode had not begun.
+    Planes {
+        /// Planes in one observation.
+        channels: usize,
+        /// Rows.
+        height: usize,
+        /// Columns.
+        width: usize,
+        /// How many successive observations the network sees at once (4 for Atari, 1 for boards).
+        stack: usize,
+    },
+    /// Numbers of order one.
+    Vector {
+        /// How many.
+        len: usize,
+    },
+}
+
+impl ObservationSpec {
+    /// Elements of one observation, before stacking.
+    pub fn len(&self) -> usize {
+        match *self {
+            ObservationSpec::Planes { channels, height, width, .. } => channels * height * width,
+            ObservationSpec::Vector { len } => len,
+        }
+    }
+
+    /// True if an observation has no elements (such a task cannot be learned).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many successive observations the network sees at once.
+    pub fn stack(&self) -> usize {
+        match *self {
+            ObservationSpec::Planes { stack, .. } => stack,
+            ObservationSpec::Vector { .. } => 1,
+        }
+    }
+}
+
+/// Where a task writes its observation: a buffer of the kind and length that its [`ObservationSpec`] says.
+#[derive(Debug)]
+pub enum Observation<'a> {
+    /// For [`ObservationSpec::Planes`].
+    Planes(&'a mut [u8]),
+    /// For [`ObservationSpec::Vector`].
+    Vector(&'a mut [f32]),
+}
+
+/// What a task says of itself, the same for its whole life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSpec {
+    /// The name under which reports and run directories know it.
+    pub name: String,
+    /// The shape of an observation.
+    pub observation: ObservationSpec,
+    /// One name per action.
+    pub actions: Vec<String>,
+    /// Frames that one step plays: 4 for Atari, 1 for the built-in tasks.
+    pub frames_per_step: u64,
+    /// An upper bound of [`Step::player_score`]; 0 if the task has no such notion.
+    pub max_player_score: u8,
+}
+
+/// What one step brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The raw reward, as the task defines it: never clipped, never scaled.
+    pub reward: f64,
+    /// The plain score that this step added, for curves that people read. Most tasks: the reward. Exponential
+    /// Pong: ±1. Easier Ponglantis: the reward before its division.
+    pub score: f64,
+    /// The player's score in the state reached (Exponential Pong's n), by which TD errors are grouped; 0 where the
+    /// task has no such notion. It is 0 after a reset.
+    pub player_score: u8,
+    /// The episode ended and no value follows.
+    pub terminated: bool,
+    /// The episode was cut off by a limit; value would have followed.
+    pub truncated: bool,
+    /// A life was lost: an end for the learner where the protocol says so, not for the episode.
+    pub life_lost: bool,
+}
+
+/// A task. Deterministic but for the stream it is handed: equal states, actions and streams give equal results.
+pub trait Env: Send {
+    /// What the task says of itself.
+    fn spec(&self) -> &TaskSpec;
+
+    /// Begins an episode.
+    fn reset(&mut self, rng: &mut Stream);
+
+    /// Plays one action, an index into [`TaskSpec::actions`]. After `terminated` or `truncated` the caller resets
+    /// before the next step.
+    fn step(&mut self, action: usize, rng: &mut Stream) -> Step;
+
+    /// Writes the current observation into the caller's buffer; every element is written.
+    fn observe(&self, out: Observation<'_>);
+
+    /// Writes the whole state, so that [`restore`](Env::restore) on a fresh instance continues bit for bit.
+    fn save(&self, out: &mut StateWriter);
+
+    /// Restores what [`save`](Env::save) wrote. After an error the state is unspecified but usable after a reset.
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
+}

@@ -1,0 +1,1 @@
+//! Populations of neural networks with explicit forward and backward passes.

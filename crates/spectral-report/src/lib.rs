@@ -1,0 +1,1 @@
+//! Statistics, figures and the HTML report, from run directories alone.

@@ -1,0 +1,1 @@
+//! The training loop, run directories, checkpoints, metrics and configuration.
