@@ -18,9 +18,13 @@
 //! ```
 
 mod env;
+mod game;
+mod nearest;
+mod pong;
 mod registry;
 
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
+pub use nearest::nearest;
 pub use registry::{ObservationKind, TaskError, TaskInfo, TaskOptions, make, tasks};
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
 pub use spectral_core::rng::{Purpose, Stream};

@@ -1,0 +1,315 @@
+//! Pong on a board of 14 × 10: the rally that every task of the Pong family shares, and `pong-mini` and
+//! `exponential-pong-mini` themselves.
+//!
+//! Time goes in steps: both paddles move by at most one row, then the ball moves by one cell along its diagonal.
+//! All chance is an argument of [`Rally::advance`] and [`Rally::serve`], so that dynamic programming enumerates
+//! the very transitions that the tasks play.
+
+use crate::env::Step;
+use crate::game::{Game, PIXELS, PlaneShape, check_tag, checked, fill_rectangle};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::rng::Stream;
+
+/// Columns of the board; the computer's paddle is in the first, the player's in the last.
+pub(crate) const WIDTH: usize = 14;
+/// Rows of the board.
+pub(crate) const HEIGHT: usize = 10;
+/// Cells of a paddle.
+pub(crate) const PADDLE: usize = 2;
+/// Highest row of a paddle's upper cell.
+pub(crate) const PADDLE_MAX: u8 = (HEIGHT - PADDLE) as u8;
+/// Points that end a game.
+pub(crate) const GAME: u8 = 21;
+/// Steps after which an episode of Pong is cut off.
+pub(crate) const STEP_LIMIT: u32 = 10_000;
+/// Columns where a serve starts.
+const SERVE_COLUMN: u8 = (WIDTH / 2) as u8;
+
+/// What the actions are called.
+pub(crate) const ACTIONS: [&str; 3] = ["stay", "up", "down"];
+/// Shape of the board's planes: ball, where it goes, paddles, scores.
+pub(crate) const PLANES: PlaneShape = (4, HEIGHT, WIDTH);
+/// Numbers that [`Rally::features`] writes.
+pub(crate) const RALLY_FEATURES: usize = 8;
+
+/// Who won a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Winner {
+    Player,
+    Computer,
+}
+
+/// How a serve starts: a fair draw of each part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Serve {
+    pub(crate) row: u8,
+    pub(crate) to_player: bool,
+    pub(crate) down: bool,
+}
+
+impl Serve {
+    /// Draws a serve.
+    pub(crate) fn draw(rng: &mut Stream) -> Self {
+        let n = rng.below(HEIGHT * 4);
+        Serve::nth(n)
+    }
+
+    /// The `n`-th of the `4 × HEIGHT` equally likely serves.
+    pub(crate) fn nth(n: usize) -> Self {
+        Serve { row: (n / 4) as u8, to_player: n & 1 == 1, down: n & 2 == 2 }
+    }
+}
+
+/// Ball and paddles. Rows count from the top; a paddle is known by its upper cell's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rally {
+    /// Column, 1 to `WIDTH - 2`: the paddles' columns are entered only to be hit or to lose.
+    pub(crate) ball_x: u8,
+    pub(crate) ball_y: u8,
+    pub(crate) to_player: bool,
+    pub(crate) down: bool,
+    pub(crate) player: u8,
+    pub(crate) computer: u8,
+}
+
+impl Rally {
+    /// Both paddles in the middle, the ball as served.
+    pub(crate) fn new(serve: Serve) -> Self {
+        let mut rally = Rally {
+            ball_x: SERVE_COLUMN,
+            ball_y: 0,
+            to_player: true,
+            down: true,
+            player: PADDLE_MAX / 2,
+            computer: PADDLE_MAX / 2,
+        };
+        rally.serve(serve);
+        rally
+    }
+
+    /// Puts the ball back into the middle; the paddles stay where they are.
+    pub(crate) fn serve(&mut self, serve: Serve) {
+        // The same distance to both paddles: 6 columns.
+        self.ball_x = if serve.to_player { SERVE_COLUMN } else { SERVE_COLUMN - 1 };
+        self.ball_y = serve.row;
+        self.to_player = serve.to_player;
+        self.down = serve.down;
+    }
+
+    /// One step: the player moves as told, the computer's paddle follows the ball if `follows`, the ball flies.
+    pub(crate) fn advance(&mut self, action: usize, follows: bool) -> Option<Winner> {
+        self.player = match action {
+            1 => self.player.saturating_sub(1),
+            2 => (self.player + 1).min(PADDLE_MAX),
+            _ => self.player,
+        };
+        if follows {
+            if self.ball_y < self.computer {
+                self.computer -= 1;
+            } else if self.ball_y > self.computer + (PADDLE as u8 - 1) {
+                self.computer += 1;
+            }
+        }
+        let (x, y, down) = self.next_cell();
+        let (reached, paddle) = match x {
+            0 => (Winner::Player, self.computer),
+            x if x as usize == WIDTH - 1 => (Winner::Computer, self.player),
+            _ => {
+                (self.ball_x, self.ball_y, self.down) = (x, y, down);
+                return None;
+            }
+        };
+        if y < paddle || y > paddle + (PADDLE as u8 - 1) {
+            return Some(reached);
+        }
+        // The paddle's half that is hit decides where the ball goes: this is how a player aims.
+        self.ball_y = y;
+        self.down = y > paddle;
+        self.to_player = !self.to_player;
+        None
+    }
+
+    /// Where the ball flies next, and whether downwards then.
+    pub(crate) fn next_cell(&self) -> (u8, u8, bool) {
+        let x = if self.to_player { self.ball_x + 1 } else { self.ball_x - 1 };
+        let down = match self.ball_y {
+            0 => true,
+            y if y as usize == HEIGHT - 1 => false,
+            _ => self.down,
+        };
+        let y = if down { self.ball_y + 1 } else { self.ball_y - 1 };
+        (x, y, down)
+    }
+
+    /// Positions and directions, each between −1 and 1.
+    pub(crate) fn features(&self, out: &mut [f32]) {
+        let across = |cell: u8, cells: usize| f32::from(cell) * (2.0 / (cells - 1) as f32) - 1.0;
+        let sign = |positive: bool| if positive { 1.0 } else { -1.0 };
+        // A paddle's centre lies half a cell below its upper cell's.
+        let offset = |paddle: u8| (f32::from(self.ball_y) - f32::from(paddle) - 0.5) / (HEIGHT - 1) as f32;
+        let (_, _, down) = self.next_cell();
+        out[..RALLY_FEATURES].copy_from_slice(&[
+            across(self.ball_x, WIDTH),
+            across(self.ball_y, HEIGHT),
+            sign(self.to_player),
+            sign(down),
+            across(self.player, HEIGHT - PADDLE + 1),
+            across(self.computer, HEIGHT - PADDLE + 1),
+            offset(self.player),
+            offset(self.computer),
+        ]);
+    }
+
+    /// Ball, the cell it flies to, and the paddles, in the first three planes.
+    pub(crate) fn planes(&self, out: &mut [u8]) {
+        let cell = |plane: usize, y: u8, x: usize| (plane * HEIGHT + y as usize) * WIDTH + x;
+        out[cell(0, self.ball_y, self.ball_x.into())] = 255;
+        let (x, y, _) = self.next_cell();
+        out[cell(1, y, x.into())] = 255;
+        for half in 0..PADDLE as u8 {
+            out[cell(2, self.player + half, WIDTH - 1)] = 255;
+            out[cell(2, self.computer + half, 0)] = 255;
+        }
+    }
+
+    /// Ball and paddles at 6 × 7 pixels a cell, below the score lines.
+    pub(crate) fn pixels(&self, out: &mut [u8]) {
+        draw_cell(out, self.ball_y.into(), self.ball_x.into(), 255);
+        for half in 0..PADDLE {
+            draw_cell(out, self.player as usize + half, WIDTH - 1, 200);
+            draw_cell(out, self.computer as usize + half, 0, 128);
+        }
+    }
+
+    pub(crate) fn save(&self, out: &mut StateWriter) {
+        out.u8(self.ball_x);
+        out.u8(self.ball_y);
+        out.bool(self.to_player);
+        out.bool(self.down);
+        out.u8(self.player);
+        out.u8(self.computer);
+    }
+
+    pub(crate) fn restore(from: &mut StateReader<'_>) -> Result<Self, StateError> {
+        Ok(Rally {
+            ball_x: checked("the ball's column", from.u8()?, 1..=WIDTH as u8 - 2)?,
+            ball_y: checked("the ball's row", from.u8()?, 0..=HEIGHT as u8 - 1)?,
+            to_player: from.bool()?,
+            down: from.bool()?,
+            player: checked("the player's paddle", from.u8()?, 0..=PADDLE_MAX)?,
+            computer: checked("the computer's paddle", from.u8()?, 0..=PADDLE_MAX)?,
+        })
+    }
+}
+
+/// Draws one cell of the board into an 84×84 picture.
+pub(crate) fn draw_cell(out: &mut [u8], row: usize, column: usize, value: u8) {
+    const TOP: usize = PIXELS - 7 * HEIGHT;
+    fill_rectangle(out, TOP + 7 * row, 6 * column, 7, 6, value);
+}
+
+/// Points as a thermometer over the first (player) and last (computer) two rows of a plane.
+pub(crate) fn score_plane(out: &mut [u8], player: u8, computer: u8) {
+    out[..player as usize].fill(255);
+    let start = (HEIGHT - 2) * WIDTH;
+    out[start..start + computer as usize].fill(255);
+}
+
+/// Points as two lines of segments above the board.
+pub(crate) fn score_pixels(out: &mut [u8], player: u8, computer: u8) {
+    fill_rectangle(out, 1, 0, 4, 4 * player as usize, 200);
+    fill_rectangle(out, 7, 0, 4, 4 * computer as usize, 128);
+}
+
+/// A game of Pong to 21 points.
+pub(crate) struct Pong {
+    /// Reward × 2^(player's score before the point).
+    exponential: bool,
+    rally: Rally,
+    player_points: u8,
+    computer_points: u8,
+    steps: u32,
+}
+
+/// How often the computer's paddle follows the ball.
+pub(crate) const PONG_FOLLOW: f64 = 0.75;
+const TAG: u8 = 1;
+
+impl Pong {
+    pub(crate) fn new(exponential: bool) -> Self {
+        let rally = Rally::new(Serve::nth(0));
+        Pong { exponential, rally, player_points: 0, computer_points: 0, steps: 0 }
+    }
+}
+
+impl Game for Pong {
+    const VECTOR: usize = RALLY_FEATURES + GAME as usize + 3;
+    const PLANES: Option<PlaneShape> = Some(PLANES);
+
+    fn reset(&mut self, rng: &mut Stream) {
+        *self = Pong::new(self.exponential);
+        self.rally = Rally::new(Serve::draw(rng));
+    }
+
+    fn step(&mut self, action: usize, rng: &mut Stream) -> Step {
+        self.steps += 1;
+        let mut score = 0.0;
+        let before = self.player_points;
+        if let Some(winner) = self.rally.advance(action, rng.chance(PONG_FOLLOW)) {
+            match winner {
+                Winner::Player => (self.player_points, score) = (self.player_points + 1, 1.0),
+                Winner::Computer => (self.computer_points, score) = (self.computer_points + 1, -1.0),
+            }
+            self.rally.serve(Serve::draw(rng));
+        }
+        let factor = if self.exponential { f64::from(1u32 << before) } else { 1.0 };
+        let terminated = self.player_points >= GAME || self.computer_points >= GAME;
+        Step {
+            reward: score * factor,
+            score,
+            player_score: self.player_points,
+            terminated,
+            truncated: !terminated && self.steps >= STEP_LIMIT,
+            life_lost: false,
+        }
+    }
+
+    fn features(&self, out: &mut [f32]) {
+        self.rally.features(out);
+        let (scores, rest) = out[RALLY_FEATURES..].split_at_mut(GAME as usize);
+        if let Some(now) = scores.get_mut(self.player_points as usize) {
+            *now = 1.0;
+        }
+        rest[0] = f32::from(self.computer_points) / f32::from(GAME);
+        rest[1] = f32::from(u8::from(self.computer_points >= GAME / 3));
+        rest[2] = f32::from(u8::from(self.computer_points >= GAME / 3 * 2));
+    }
+
+    fn planes(&self, out: &mut [u8]) {
+        self.rally.planes(out);
+        score_plane(&mut out[3 * HEIGHT * WIDTH..], self.player_points, self.computer_points);
+    }
+
+    fn pixels(&self, out: &mut [u8]) {
+        self.rally.pixels(out);
+        score_pixels(out, self.player_points, self.computer_points);
+    }
+
+    fn save(&self, out: &mut StateWriter) {
+        out.u8(TAG);
+        self.rally.save(out);
+        out.u8(self.player_points);
+        out.u8(self.computer_points);
+        out.u32(self.steps);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        check_tag(from, TAG, "Pong")?;
+        let rally = Rally::restore(from)?;
+        let player_points = checked("the player's score", from.u8()?, 0..=GAME)?;
+        let computer_points = checked("the computer's score", from.u8()?, 0..=GAME)?;
+        let steps = checked("the step count", from.u32()?, 0..=STEP_LIMIT)?;
+        *self = Pong { exponential: self.exponential, rally, player_points, computer_points, steps };
+        Ok(())
+    }
+}
