@@ -1,0 +1,191 @@
+//! Files that appear whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::StoreError;
+
+/// Stands in the name of every temporary file, between the final name and what makes the name unique.
+const TEMPORARY_MARK: &str = ".spectral-tmp-";
+
+/// Writes a file so that at every moment, even if the machine stops, `path` holds either its old content or the whole
+/// new one: a temporary file in the same folder is written, synced to disk and renamed, and the folder is synced. On any
+/// error the temporary file is removed and the old file is as it was.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("spectral-doc-atomic-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// use spectral_train::store::write_atomically;
+/// let path = dir.join("state.toml");
+/// write_atomically(&path, |out| out.write_all(b"status = \"running\"\n"))?;
+/// assert_eq!(std::fs::read_to_string(&path)?, "status = \"running\"\n");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_atomically(
+    path: &Path,
+    bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), StoreError> {
+    write_and_rename(path, bytes)?;
+    sync_folder(folder_of(path))
+}
+
+/// As [`write_atomically`], but the new name is certain to survive a power cut only after [`sync_folder`]: for several
+/// files that are committed together.
+pub(super) fn write_and_rename(
+    path: &Path,
+    bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), StoreError> {
+    let temporary = Temporary::beside(path);
+    let failed = |doing| move |e| StoreError::io(path, doing, e);
+    let file = File::create_new(&temporary.0).map_err(failed("create"))?;
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    bytes(&mut out).and_then(|()| out.flush()).map_err(failed("write"))?;
+    out.get_ref().sync_all().map_err(failed("sync"))?;
+    fs::rename(&temporary.0, path).map_err(failed("rename the temporary file to"))
+}
+
+/// Makes the names in a folder as durable as the files behind them.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    // Only Unix lets a folder be opened and synced; elsewhere the rename itself is all that can be asked for.
+    if cfg!(unix) {
+        File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::io(folder, "sync", e))?;
+    }
+    Ok(())
+}
+
+/// Removes temporary files that a killed process left in `folder`, and says how many there were.
+///
+/// Only for a folder to which no other process is writing.
+pub fn sweep_temporaries(folder: &Path) -> Result<usize, StoreError> {
+    let mut swept = 0;
+    for name in file_names(folder)? {
+        if name.starts_with('.') && name.contains(TEMPORARY_MARK) {
+            let path = folder.join(name);
+            fs::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
+            swept += 1;
+        }
+    }
+    Ok(swept)
+}
+
+/// Names of the plain files in a folder, in no particular order.
+pub(super) fn file_names(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let failed = |e| StoreError::io(folder, "list", e);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_file() {
+            // Names that are not Unicode are none of ours.
+            names.extend(entry.file_name().into_string().ok());
+        }
+    }
+    Ok(names)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The temporary file; removed when dropped, which after the rename finds nothing to remove.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn beside(path: &Path) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
+        // The time guards against a process of the same id that died and left its file (containers reuse small ids).
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!("{TEMPORARY_MARK}{}-{now}-{unique}", std::process::id()));
+        Temporary(folder_of(path).join(name))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ScratchDir;
+    use super::*;
+
+    #[test]
+    fn replaces_the_whole_file_and_leaves_nothing_else() {
+        let dir = ScratchDir::new();
+        let path = dir.join("a.bin");
+        for content in [&b"a long first content"[..], b"short", b""] {
+            write_atomically(&path, |out| out.write_all(content)).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+        }
+        assert_eq!(dir.names(), ["a.bin"]);
+    }
+
+    #[test]
+    fn an_error_halfway_keeps_the_old_file_and_removes_the_temporary_one() {
+        let dir = ScratchDir::new();
+        let path = dir.join("a.bin");
+        write_atomically(&path, |out| out.write_all(b"old")).unwrap();
+        let error = write_atomically(&path, |out| {
+            out.write_all(&vec![7; 1 << 20])?;
+            assert_eq!(dir.names().len(), 2, "the temporary file lies in the same folder");
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        })
+        .unwrap_err();
+        assert!(matches!(error, StoreError::DiskFull { .. }));
+        let text = error.to_string();
+        assert!(text.contains("a.bin") && text.contains("the disk is full: "), "{text}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(dir.names(), ["a.bin"]);
+    }
+
+    #[test]
+    fn a_rename_that_fails_removes_the_temporary_file() {
+        let dir = ScratchDir::new();
+        fs::create_dir(dir.join("taken")).unwrap();
+        fs::write(dir.join("taken").join("x"), b"").unwrap();
+        let error = write_atomically(&dir.join("taken"), |out| out.write_all(b"x")).unwrap_err();
+        assert!(matches!(error, StoreError::Io { .. }), "{error}");
+        assert_eq!(dir.names(), ["taken"]);
+    }
+
+    #[test]
+    fn a_panic_in_the_writer_removes_the_temporary_file() {
+        let dir = ScratchDir::new();
+        let path = dir.join("a.bin");
+        let result = std::panic::catch_unwind(|| write_atomically(&path, |_| panic!("on purpose")));
+        assert!(result.is_err());
+        assert!(dir.names().is_empty());
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let dir = ScratchDir::new();
+        let error = write_atomically(&dir.join("none").join("a.bin"), |_| Ok(())).unwrap_err();
+        assert!(matches!(&error, StoreError::NotFound { path } if path.ends_with("none/a.bin")), "{error}");
+    }
+
+    #[test]
+    fn sweeping_removes_temporaries_only() {
+        let dir = ScratchDir::new();
+        let kept = ["a.bin", ".hidden", "notes.spectral-tmp-1"];
+        for name in kept {
+            fs::write(dir.join(name), b"x").unwrap();
+        }
+        let left_over = Temporary::beside(&dir.join("a.bin"));
+        fs::write(&left_over.0, b"half").unwrap();
+        assert_eq!(sweep_temporaries(dir.path()).unwrap(), 1);
+        assert_eq!(dir.names(), [".hidden", "a.bin", "notes.spectral-tmp-1"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a run leaves on disk: files that are whole or absent, checked checkpoints, replay segments and the metric
+//! files that grow row by row.
+//!
+//! Everything here obeys one rule: a process killed at any moment, or a full disk, leaves the last complete files as
+//! they were. Whole files go through [`write_atomically`]; growing files (CSV, TensorBoard) are cut back on resumption
+//! to the length that the last checkpoint recorded.
+
+mod atomic;
+pub mod container;
+pub mod csv;
+mod error;
+pub mod segments;
+pub mod tensorboard;
+
+pub use atomic::{sweep_temporaries, write_atomically};
+pub use container::{Container, ContainerWriter};
+pub use csv::{CsvWriter, Field};
+pub use error::StoreError;
+pub use segments::{Records, SegmentRef, append_segments, collect_garbage, load_segments};
+pub use tensorboard::EventWriter;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom};
+use std::path::Path;
+
+/// Opens a growing file for writing after its first `length` bytes, which a checkpoint recorded; what a killed run
+/// wrote after that is cut off.
+fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
+    let failed = |doing| move |e| StoreError::io(path, doing, e);
+    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed("open"))?;
+    let found = file.metadata().map_err(failed("read the length of"))?.len();
+    if found < length {
+        return Err(StoreError::TooShort { path: path.into(), found, recorded: length });
+    }
+    file.set_len(length).map_err(failed("cut back"))?;
+    file.seek(SeekFrom::End(0)).map_err(failed("seek in"))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod testing {
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A folder of one test, removed at its end.
+    pub struct ScratchDir(PathBuf);
+
+    impl ScratchDir {
+        pub fn new() -> Self {
+            static COUNTER: AtomicU32 = AtomicU32::new(0);
+            let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("spectral-store-{}-{unique}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            ScratchDir(path)
+        }
+
+        pub fn path(&self) -> &Path {
+            &self.0
+        }
+
+        pub fn join(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        /// Names of everything in the folder, sorted.
+        pub fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for ScratchDir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! Replay memories on disk: append-only segments, so that a checkpoint costs what was added since the last one and not
+//! the whole memory (7 GB an agent at Atari size).
+//!
+//! A replay is a ring of records numbered by an index that only grows. Each checkpoint writes the records appended
+//! since the previous one into new segment files and stores, inside itself, the manifest: the segments that together
+//! hold every record of the ring. A segment file is never changed. It is deleted by [`collect_garbage`] only once no
+//! kept checkpoint refers to it, so a run killed at any moment finds everything its last checkpoint needs; files that a
+//! killed run wrote after that are referred to by nobody, never read, and collected later.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+
+use super::atomic::{file_names, sweep_temporaries, sync_folder, write_and_rename};
+use super::container::{Container, ContainerWriter};
+use super::error::StoreError;
+
+/// Most bytes of records in one segment before compression (a single larger record gets a segment of its own).
+pub const SEGMENT_BYTES: usize = 64 << 20;
+const SUFFIX: &str = ".segment";
+const RANGE: &str = "range";
+const RECORDS: &str = "records";
+
+/// A ring of records as segments see it.
+pub trait Records {
+    /// Index of the oldest record held.
+    fn oldest(&self) -> u64;
+    /// One past the index of the newest record.
+    fn newest(&self) -> u64;
+    /// Appends records `first..first + count`, all of them held, to `out`.
+    fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>);
+    /// The size of a record in bytes, by which segments are cut.
+    fn bytes_per_record(&self) -> usize;
+    /// Takes back what `write_range` wrote. Ranges come in ascending order without gaps; the first may begin before the
+    /// oldest record that the ring keeps, so a ring either ignores such records or lets newer ones overwrite them.
+    fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError>;
+}
+
+/// What a checkpoint remembers of a segment file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentRef {
+    /// The file's name inside the checkpoint folder.
+    pub file: String,
+    /// Index of its first record.
+    pub first: u64,
+    /// How many records it holds.
+    pub count: u64,
+    /// CRC-32 of the records before compression.
+    pub crc: u32,
+    /// The file's length.
+    pub bytes: u64,
+}
+
+impl SegmentRef {
+    /// One past its last record.
+    pub fn end(&self) -> u64 {
+        self.first + self.count
+    }
+
+    /// Appends it to a saved state.
+    pub fn write(&self, out: &mut StateWriter) {
+        out.blob(self.file.as_bytes());
+        out.u64(self.first);
+        out.u64(self.count);
+        out.u32(self.crc);
+        out.u64(self.bytes);
+    }
+
+    /// Reads what [`write`](SegmentRef::write) wrote.
+    pub fn read(from: &mut StateReader) -> Result<Self, StateError> {
+        let file = std::str::from_utf8(from.blob()?)
+            .map_err(|_| StateError("a segment's name is no text".into()))?;
+        // The name is joined to the checkpoint folder: it must not lead out of it.
+        if file.is_empty() || file.starts_with('.') || file.contains(['/', '\\', ':']) {
+            return Err(StateError(format!("'{file}' is no name of a segment")));
+        }
+        let found = SegmentRef {
+            file: file.to_owned(),
+            first: from.u64()?,
+            count: from.u64()?,
+            crc: from.u32()?,
+            bytes: from.u64()?,
+        };
+        if found.count == 0 || found.first.checked_add(found.count).is_none() {
+            return Err(StateError(format!("'{file}' holds an impossible number of records")));
+        }
+        Ok(found)
+    }
+
+    /// A whole manifest as bytes, for a section of a checkpoint.
+    ///
+    /// ```
+    /// use spectral_train::store::SegmentRef;
+    /// let segment = SegmentRef { file: "a-s1-0-9.segment".into(), first: 0, count: 9, crc: 7, bytes: 80 };
+    /// let bytes = SegmentRef::manifest_to_bytes(std::slice::from_ref(&segment));
+    /// assert_eq!(SegmentRef::manifest_from_bytes(&bytes)?, [segment]);
+    /// # Ok::<(), spectral_core::bytes::StateError>(())
+    /// ```
+    pub fn manifest_to_bytes(manifest: &[SegmentRef]) -> Vec<u8> {
+        let mut out = StateWriter::default();
+        out.u64(manifest.len() as u64);
+        manifest.iter().for_each(|segment| segment.write(&mut out));
+        out.into_bytes()
+    }
+
+    /// Reads back a manifest.
+    pub fn manifest_from_bytes(bytes: &[u8]) -> Result<Vec<SegmentRef>, StateError> {
+        let mut from = StateReader::new(bytes);
+        let count = from.u64()?;
+        let manifest = (0..count).map(|_| SegmentRef::read(&mut from)).collect::<Result<_, _>>()?;
+        from.finish()?;
+        Ok(manifest)
+    }
+}
+
+/// Writes what `records` gained since the manifest `previous` was made as new segment files in `dir`, and returns the
+/// new manifest: the old segments that still hold a record of the ring, then the new ones.
+///
+/// When it returns, the new files are safe on disk; they count for nothing until a checkpoint with the new manifest is
+/// written. Existing files, those of a killed run among them, are never touched: a name once used is not used again.
+///
+/// ```
+/// use spectral_core::bytes::StateError;
+/// use spectral_train::store::{Records, append_segments, load_segments};
+///
+/// #[derive(Default)]
+/// struct Letters(Vec<u8>);
+/// impl Records for Letters {
+///     fn oldest(&self) -> u64 { 0 }
+///     fn newest(&self) -> u64 { self.0.len() as u64 }
+///     fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>) {
+///         out.extend_from_slice(&self.0[first as usize..(first + count) as usize]);
+///     }
+///     fn bytes_per_record(&self) -> usize { 1 }
+///     fn read_range(&mut self, _: u64, _: u64, bytes: &[u8]) -> Result<(), StateError> {
+///         self.0.extend_from_slice(bytes);
+///         Ok(())
+///     }
+/// }
+///
+/// # let dir = std::env::temp_dir().join(format!("spectral-doc-segments-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// let mut replay = Letters(b"spec".to_vec());
+/// let first = append_segments(&dir, "spectral-s1", &[], &replay)?;
+/// replay.0.extend_from_slice(b"tral");
+/// let second = append_segments(&dir, "spectral-s1", &first, &replay)?; // writes "tral" only
+/// assert_eq!(second[0], first[0]);
+/// let mut restored = Letters::default();
+/// load_segments(&dir, &second, &mut restored)?;
+/// assert_eq!(restored.0, b"spectral");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn append_segments(
+    dir: &Path,
+    prefix: &str,
+    previous: &[SegmentRef],
+    records: &dyn Records,
+) -> Result<Vec<SegmentRef>, StoreError> {
+    let (oldest, newest) = (records.oldest(), records.newest());
+    let covered = previous.last().map_or(0, SegmentRef::end);
+    if covered > newest {
+        return Err(StoreError::Mismatch {
+            path: dir.into(),
+            detail: format!("segments of {prefix} reach record {covered}, its replay only {newest}"),
+        });
+    }
+    let mut manifest: Vec<SegmentRef> = previous.iter().filter(|s| s.end() > oldest).cloned().collect();
+    let per_segment = (SEGMENT_BYTES / records.bytes_per_record().max(1)).max(1) as u64;
+    let mut first = covered.max(oldest);
+    let mut bytes = Vec::new();
+    let mut wrote = false;
+    while first < newest {
+        let count = per_segment.min(newest - first);
+        bytes.clear();
+        records.write_range(first, count, &mut bytes);
+        manifest.push(write_segment(dir, prefix, first, count, &bytes)?);
+        wrote = true;
+        first += count;
+    }
+    if wrote {
+        sync_folder(dir)?;
+    }
+    Ok(manifest)
+}
+
+fn write_segment(
+    dir: &Path,
+    prefix: &str,
+    first: u64,
+    count: u64,
+    records: &[u8],
+) -> Result<SegmentRef, StoreError> {
+    // An orphan of a killed run may have the name; whatever it holds, it is not ours to replace.
+    let stem = format!("{prefix}-{first:012}-{count}");
+    let file = (0u64..)
+        .map(
+            |attempt| {
+                if attempt == 0 { format!("{stem}{SUFFIX}") } else { format!("{stem}-{attempt}{SUFFIX}") }
+            },
+        )
+        .find(|name| dir.join(name).symlink_metadata().is_err())
+        .expect("some attempt is free");
+    let path = dir.join(&file);
+    let mut range = StateWriter::default();
+    range.u64(first);
+    range.u64(count);
+    let range = range.into_bytes();
+    write_and_rename(&path, |out| {
+        let mut container = ContainerWriter::new(out)?;
+        container.section(RANGE, &range)?;
+        container.section(RECORDS, records)?;
+        container.finish()
+    })?;
+    let bytes = path.metadata().map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
+    Ok(SegmentRef { file, first, count, crc: crc32fast::hash(records), bytes })
+}
+
+/// Reads all segments of a manifest back, oldest first. A file that is missing, cut short, damaged, or not the one that
+/// the checkpoint meant is an error that names it; so is a manifest with gaps, or one that does not end where the
+/// restored ring says it ends.
+pub fn load_segments(
+    dir: &Path,
+    manifest: &[SegmentRef],
+    records: &mut dyn Records,
+) -> Result<(), StoreError> {
+    let mismatch = |path: &Path, detail: String| StoreError::Mismatch { path: path.into(), detail };
+    for pair in manifest.windows(2) {
+        if pair[0].end() != pair[1].first {
+            let detail = format!("records {} to {} are in no segment", pair[0].end(), pair[1].first);
+            return Err(mismatch(dir, detail));
+        }
+    }
+    for segment in manifest {
+        let path = dir.join(&segment.file);
+        let bytes = read_segment(&path, segment)?;
+        records.read_range(segment.first, segment.count, &bytes).map_err(|e| StoreError::state(&path, &e))?;
+    }
+    let (oldest, newest) = (records.oldest(), records.newest());
+    match (manifest.first(), manifest.last()) {
+        (Some(first), Some(last)) if first.first > oldest || last.end() != newest => Err(mismatch(
+            dir,
+            format!(
+                "segments hold records {}..{}, the replay needs {oldest}..{newest}",
+                first.first,
+                last.end()
+            ),
+        )),
+        (None, None) if oldest != newest => {
+            Err(mismatch(dir, format!("no segment is listed, the replay needs records {oldest}..{newest}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_segment(path: &Path, expected: &SegmentRef) -> Result<Vec<u8>, StoreError> {
+    let container = Container::open(path)?;
+    let range = container.section(RANGE)?;
+    let mut reader = StateReader::new(&range);
+    let found =
+        reader.u64().and_then(|first| Ok((first, reader.u64()?))).map_err(|e| StoreError::state(path, &e))?;
+    let mismatch = |detail| StoreError::Mismatch { path: path.into(), detail };
+    let length = path.metadata().map_err(|e| StoreError::io(path, "read the length of", e))?.len();
+    if length != expected.bytes {
+        return Err(mismatch(format!(
+            "{length} bytes long, the checkpoint means a file of {}",
+            expected.bytes
+        )));
+    }
+    if found != (expected.first, expected.count) {
+        return Err(mismatch(format!(
+            "{} records from {} found, the checkpoint means {} from {}",
+            found.1, found.0, expected.count, expected.first
+        )));
+    }
+    let bytes = container.section(RECORDS)?;
+    if crc32fast::hash(&bytes) != expected.crc {
+        return Err(mismatch("a sound segment, but not the one that the checkpoint means".into()));
+    }
+    Ok(bytes)
+}
+
+/// Deletes the segment files in `dir` that are not in `keep`, and temporary files that a killed process left; returns
+/// the names of the deleted segments, sorted.
+///
+/// `keep` names the segments of *every* checkpoint that is kept. Call it only after the newest checkpoint is safely
+/// written, and never with another process writing to the folder.
+pub fn collect_garbage(dir: &Path, keep: &HashSet<String>) -> Result<Vec<String>, StoreError> {
+    let mut deleted = Vec::new();
+    for name in file_names(dir)? {
+        if name.ends_with(SUFFIX) && !name.starts_with('.') && !keep.contains(&name) {
+            let path = dir.join(&name);
+            std::fs::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
+            deleted.push(name);
+        }
+    }
+    sweep_temporaries(dir)?;
+    deleted.sort();
+    Ok(deleted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ScratchDir;
+    use super::*;
+
+    /// A ring of records that spell out their own index, so that any mix-up shows.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Ring {
+        capacity: u64,
+        newest: u64,
+        slots: Vec<u64>,
+        record_bytes: usize,
+    }
+
+    impl Ring {
+        fn new(capacity: u64, record_bytes: usize) -> Self {
+            Ring { capacity, newest: 0, slots: vec![u64::MAX; capacity as usize], record_bytes }
+        }
+
+        fn push(&mut self, count: u64) {
+            for _ in 0..count {
+                self.slots[(self.newest % self.capacity) as usize] = self.newest * 31;
+                self.newest += 1;
+            }
+        }
+    }
+
+    impl Records for Ring {
+        fn oldest(&self) -> u64 {
+            self.newest.saturating_sub(self.capacity)
+        }
+        fn newest(&self) -> u64 {
+            self.newest
+        }
+        fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>) {
+            assert!(
+                first >= self.oldest() && first + count <= self.newest,
+                "only held records are asked for"
+            );
+            for index in first..first + count {
+                let start = out.len();
+                out.extend_from_slice(&self.slots[(index % self.capacity) as usize].to_le_bytes());
+                out.resize(start + self.record_bytes, 0);
+            }
+        }
+        fn bytes_per_record(&self) -> usize {
+            self.record_bytes
+        }
+        fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
+            if bytes.len() as u64 != count * self.record_bytes as u64 {
+                return Err(StateError("wrong length".into()));
+            }
+            for (index, record) in (first..).zip(bytes.chunks_exact(self.record_bytes)) {
+                self.slots[(index % self.capacity) as usize] =
+                    u64::from_le_bytes(record[..8].try_into().unwrap());
+            }
+            self.newest = first + count;
+            Ok(())
+        }
+    }
+
+    fn names(manifest: &[SegmentRef]) -> HashSet<String> {
+        manifest.iter().map(|s| s.file.clone()).collect()
+    }
+
+    fn load(dir: &ScratchDir, manifest: &[SegmentRef], like: &Ring) -> Result<Ring, StoreError> {
+        let mut ring = Ring::new(like.capacity, like.record_bytes);
+        load_segments(dir.path(), manifest, &mut ring)?;
+        Ok(ring)
+    }
+
+    #[test]
+    fn many_checkpoints_with_wrap_around_crashes_and_collection() {
+        // Three rings share a folder, as agents of a population do; names of one are prefixes of another's.
+        let prefixes = ["spectral-s1", "spectral-s10", "spectral-s1-0"];
+        for seed in 0..6u64 {
+            let mut state = seed + 1;
+            let mut below = move |n: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % n
+            };
+            let dir = ScratchDir::new();
+            let mut rings: Vec<Ring> = [1, 7, 100].map(|capacity| Ring::new(capacity, 16)).into();
+            // The two newest committed checkpoints: the rings as they were, and their manifests.
+            type Checkpoint = (Vec<Ring>, Vec<Vec<SegmentRef>>);
+            let mut kept: Vec<Checkpoint> = vec![(rings.clone(), vec![vec![]; 3])];
+            for _ in 0..60 {
+                for ring in &mut rings {
+                    ring.push(below(40));
+                }
+                let previous = kept.last().unwrap().1.clone();
+                let manifests: Vec<Vec<SegmentRef>> = (0..3)
+                    .map(|k| append_segments(dir.path(), prefixes[k], &previous[k], &rings[k]).unwrap())
+                    .collect();
+                if below(4) == 0 {
+                    // Killed before the commit: the run goes on from the last checkpoint, its new files orphaned.
+                    rings = kept.last().unwrap().0.clone();
+                } else {
+                    kept.push((rings.clone(), manifests));
+                    if kept.len() > 2 {
+                        kept.remove(0);
+                    }
+                    if below(3) > 0 {
+                        let keep: HashSet<String> = kept
+                            .iter()
+                            .flat_map(|(_, manifests)| manifests.iter().flat_map(|m| names(m)))
+                            .collect();
+                        let deleted = collect_garbage(dir.path(), &keep).unwrap();
+                        assert!(deleted.iter().all(|name| !keep.contains(name)));
+                        assert_eq!(
+                            dir.names().into_iter().collect::<HashSet<_>>(),
+                            keep,
+                            "only what is needed is left"
+                        );
+                    }
+                }
+                for (then, manifests) in &kept {
+                    for (ring, manifest) in then.iter().zip(manifests) {
+                        let loaded = load(&dir, manifest, ring).unwrap();
+                        assert_eq!(&loaded, ring);
+                        let needless = manifest.iter().filter(|s| s.end() <= ring.oldest()).count();
+                        assert_eq!(needless, 0, "segments wholly older than the ring are not listed");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_costs_only_what_was_appended() {
+        let dir = ScratchDir::new();
+        let mut ring = Ring::new(1000, 64);
+        ring.push(1000);
+        let first = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        ring.push(10);
+        let second = append_segments(dir.path(), "a", &first, &ring).unwrap();
+        assert_eq!(second[0], first[0]);
+        assert_eq!((second[1].first, second[1].count), (1000, 10));
+        assert!(second[1].bytes < 400, "{} bytes for ten records", second[1].bytes);
+        let unchanged = append_segments(dir.path(), "a", &second, &ring).unwrap();
+        assert_eq!(unchanged, second);
+        assert_eq!(dir.names().len(), 2);
+    }
+
+    #[test]
+    fn large_ranges_are_cut_at_the_segment_size() {
+        let dir = ScratchDir::new();
+        let mut ring = Ring::new(100, SEGMENT_BYTES / 2 - 1);
+        ring.push(5);
+        let manifest = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        assert_eq!(manifest.iter().map(|s| s.count).collect::<Vec<_>>(), [2, 2, 1]);
+        assert_eq!(load(&dir, &manifest, &ring).unwrap(), ring);
+    }
+
+    #[test]
+    fn orphans_are_never_overwritten_or_mistaken() {
+        let dir = ScratchDir::new();
+        let mut ring = Ring::new(50, 16);
+        ring.push(20);
+        let orphaned = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        let before = std::fs::read(dir.join(&orphaned[0].file)).unwrap();
+        // The same records again, with other content, as after a resumption from before them.
+        ring.slots[0] = 12345;
+        let committed = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        assert_ne!(committed[0].file, orphaned[0].file);
+        assert_eq!(std::fs::read(dir.join(&orphaned[0].file)).unwrap(), before);
+        assert_eq!(load(&dir, &committed, &ring).unwrap(), ring);
+        std::fs::write(dir.join("checkpoint-1.bin"), b"x").unwrap();
+        assert_eq!(collect_garbage(dir.path(), &names(&committed)).unwrap(), [orphaned[0].file.as_str()]);
+        assert_eq!(dir.names().len(), 2, "the committed segment and the checkpoint stay");
+        assert_eq!(load(&dir, &committed, &ring).unwrap(), ring);
+    }
+
+    #[test]
+    fn missing_truncated_corrupt_and_swapped_segments_are_named() {
+        let dir = ScratchDir::new();
+        let mut ring = Ring::new(50, 16);
+        let mut manifest = Vec::new();
+        for _ in 0..3 {
+            ring.push(10);
+            manifest = append_segments(dir.path(), "a", &manifest, &ring).unwrap();
+        }
+        let path = dir.join(&manifest[1].file);
+        let whole = std::fs::read(&path).unwrap();
+        let failure = || {
+            let error = load(&dir, &manifest, &ring).unwrap_err();
+            assert!(error.to_string().contains(&manifest[1].file), "{error}");
+            error
+        };
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(failure(), StoreError::NotFound { .. }));
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert!(matches!(failure(), StoreError::Truncated { .. }));
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 4;
+        std::fs::write(&path, &flipped).unwrap();
+        assert!(matches!(failure(), StoreError::Corrupt { .. }));
+        std::fs::copy(dir.join(&manifest[0].file), &path).unwrap();
+        assert!(matches!(failure(), StoreError::Mismatch { .. }));
+        // Same range, sound file, other content: only the manifest's own checksum can tell.
+        let mut part = Vec::new();
+        ring.write_range(10, 10, &mut part);
+        part[40] ^= 1;
+        let forged = write_segment(dir.path(), "c", 10, 10, &part).unwrap();
+        std::fs::copy(dir.join(&forged.file), &path).unwrap();
+        assert!(matches!(failure(), StoreError::Mismatch { .. }));
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(load(&dir, &manifest, &ring).unwrap(), ring);
+    }
+
+    #[test]
+    fn manifests_with_gaps_or_of_another_replay_are_refused() {
+        let dir = ScratchDir::new();
+        let mut ring = Ring::new(50, 16);
+        let mut manifest = Vec::new();
+        for _ in 0..3 {
+            ring.push(10);
+            manifest = append_segments(dir.path(), "a", &manifest, &ring).unwrap();
+        }
+        let gap = [manifest[0].clone(), manifest[2].clone()];
+        assert!(
+            load(&dir, &gap, &ring).unwrap_err().to_string().contains("records 10 to 20 are in no segment")
+        );
+        let error = load(&dir, &manifest[1..], &ring).unwrap_err();
+        assert!(error.to_string().contains("the replay needs 0..30"), "{error}");
+        let young = Ring::new(50, 16);
+        let error = append_segments(dir.path(), "a", &manifest, &young).unwrap_err();
+        assert!(error.to_string().contains("reach record 30"), "{error}");
+        let mut old = ring.clone();
+        assert!(load_segments(dir.path(), &[], &mut old).is_err());
+    }
+
+    #[test]
+    fn manifests_survive_bytes_and_never_lead_out_of_the_folder() {
+        let segment = |file: &str| SegmentRef { file: file.into(), first: 3, count: 4, crc: 5, bytes: 6 };
+        let manifest = vec![segment("a.segment"), segment("b.segment")];
+        let bytes = SegmentRef::manifest_to_bytes(&manifest);
+        assert_eq!(SegmentRef::manifest_from_bytes(&bytes).unwrap(), manifest);
+        for cut in 0..bytes.len() {
+            assert!(SegmentRef::manifest_from_bytes(&bytes[..cut]).is_err());
+        }
+        for file in ["../a.segment", "/etc/passwd", "..", "", "a\\b", "c:x"] {
+            assert!(
+                SegmentRef::manifest_from_bytes(&SegmentRef::manifest_to_bytes(&[segment(file)])).is_err()
+            );
+        }
+        let endless = SegmentRef { count: u64::MAX, ..segment("a") };
+        assert!(SegmentRef::manifest_from_bytes(&SegmentRef::manifest_to_bytes(&[endless])).is_err());
+    }
+}
