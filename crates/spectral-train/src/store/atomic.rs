@@ -11,9 +11,9 @@ use super::StoreError;
 /// Stands in the name of every temporary file, between the final name and what makes the name unique.
 const TEMPORARY_MARK: &str = ".spectral-tmp-";
 
-/// Writes a file so that at every moment, even if the machine stops, `path` holds either its old content or the whole
-/// new one: a temporary file in the same folder is written, synced to disk and renamed, and the folder is synced. On any
-/// error the temporary file is removed and the old file is as it was.
+/// Writes a file so that at every moment, even if the machine stops, `path` holds either its old content or
+/// the whole new one: a temporary file in the same folder is written, synced to disk and renamed, and the
+/// folder is synced. On any error the temporary file is removed and the old file is as it was.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("spectral-doc-atomic-{}", std::process::id()));
@@ -33,8 +33,8 @@ pub fn write_atomically(
     sync_folder(folder_of(path))
 }
 
-/// As [`write_atomically`], but the new name is certain to survive a power cut only after [`sync_folder`]: for several
-/// files that are committed together.
+/// As [`write_atomically`], but the new name is certain to survive a power cut only after [`sync_folder`]:
+/// for several files that are committed together.
 pub(super) fn write_and_rename(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -100,7 +100,8 @@ impl Temporary {
     fn beside(path: &Path) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
-        // The time guards against a process of the same id that died and left its file (containers reuse small ids).
+        // The time guards against a process of the same id that died and left its file (containers reuse
+        // small ids).
         let now =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
         let mut name = OsString::from(".");

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! header    "SPECTRAL", format version u32, crc32 of these 12 bytes
-//! section*  0x01, name length u16, name, compressed u8, raw length u64, stored length u64, crc32 of the stored
-//!           bytes, crc32 of this heading; then the stored bytes (LZ4 block if compressed)
-//! end       0xFF, number of sections u32, total length of the file u64, crc32 of all headings, crc32 of this marker
+//! section*  0x01, name length u16, name, compressed u8, raw length u64, stored length u64, crc32 of the
+//!           stored bytes, crc32 of this heading; then the stored bytes (an LZ4 block if compressed)
+//! end       0xFF, number of sections u32, total length of the file u64, crc32 of all headings, crc32 of
+//!           this marker
 //! ```
 //!
-//! All numbers are little-endian. Every heading guards itself, so a damaged length is never followed, and a file cut
-//! anywhere lacks its end marker. The 16 bytes of the header stay as they are in every future version.
+//! All numbers are little-endian. Every heading guards itself, so a damaged length is never followed, and a
+//! file cut anywhere lacks its end marker. The 16 bytes of the header stay as they are in every future
+//! version.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -33,7 +35,8 @@ const LARGEST_COMPRESSED: usize = 1 << 30;
 /// No LZ4 block shrinks its input by more than this factor; a heading that claims more is a lie.
 const LARGEST_LZ4_RATIO: u64 = 256;
 
-/// Writes a container, section by section, to the writer that [`write_atomically`](super::write_atomically) hands out.
+/// Writes a container, section by section, to the writer that [`write_atomically`](super::write_atomically)
+/// hands out.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("spectral-doc-container-{}", std::process::id()));
@@ -157,9 +160,9 @@ impl std::fmt::Debug for Container {
 }
 
 impl Container {
-    /// Opens a container and reads all headings up to the end marker. A file of another kind, of another version, cut
-    /// short or damaged in its headings is refused here; damaged contents are found by [`section`](Container::section)
-    /// and [`verify`](Container::verify).
+    /// Opens a container and reads all headings up to the end marker. A file of another kind, of another
+    /// version, cut short or damaged in its headings is refused here; damaged contents are found by
+    /// [`section`](Container::section) and [`verify`](Container::verify).
     pub fn open(path: &Path) -> Result<Container, StoreError> {
         let file = File::open(path).map_err(|e| StoreError::io(path, "open", e))?;
         let metadata = file.metadata().map_err(|e| StoreError::io(path, "read the length of", e))?;

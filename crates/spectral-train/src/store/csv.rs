@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{StoreError, reopen_at};
 
-/// One field of a row. Floats are written in the shortest form that reads back to the same bits of their own type.
+/// One field of a row. Floats are written in the shortest form that reads back to the same bits of their own
+/// type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Field {
     /// A count.
@@ -80,8 +81,9 @@ impl CsvWriter {
         Ok(table)
     }
 
-    /// Goes on with a table after its first `bytes` bytes, as an earlier [`flush`](CsvWriter::flush) counted them; what
-    /// follows them is cut off. A file shorter than that, or one whose row does not end there, is an error.
+    /// Goes on with a table after its first `bytes` bytes, as an earlier [`flush`](CsvWriter::flush) counted
+    /// them; what follows them is cut off. A file shorter than that, or one whose row does not end there, is
+    /// an error.
     pub fn resume(path: &Path, bytes: u64) -> Result<Self, StoreError> {
         let columns = columns_if_row_ends_at(path, bytes)?;
         let out = BufWriter::new(reopen_at(path, bytes)?);
@@ -118,7 +120,8 @@ impl CsvWriter {
         Ok(())
     }
 
-    /// Hands all rows to the operating system and returns the length of the file, for [`resume`](CsvWriter::resume).
+    /// Hands all rows to the operating system and returns the length of the file, for
+    /// [`resume`](CsvWriter::resume).
     pub fn flush(&mut self) -> Result<u64, StoreError> {
         self.out.flush().map_err(|e| StoreError::io(&self.path, "write", e))?;
         Ok(self.length)

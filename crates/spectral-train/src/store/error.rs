@@ -130,8 +130,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the file itself is at fault, so that an older checkpoint may still be good; a full disk or a refused
-    /// permission would meet the older one too.
+    /// Whether the file itself is at fault, so that an older checkpoint may still be good; a full disk or a
+    /// refused permission would meet the older one too.
     pub fn is_damage(&self) -> bool {
         !matches!(self, StoreError::DiskFull { .. } | StoreError::Io { .. } | StoreError::Columns { .. })
     }
@@ -146,8 +146,8 @@ impl fmt::Display for StoreError {
             }
             StoreError::DiskFull { .. } => write!(
                 f,
-                "the disk is full: this file could not be written, earlier complete files are as they were; free some \
-                 space, then resume"
+                "the disk is full: this file could not be written, earlier complete files are as they were; \
+                 free some space, then resume"
             ),
             StoreError::Io { doing, source, .. } => {
                 write!(f, "cannot {doing} it: {source}; check the permissions and the disk")
@@ -157,8 +157,8 @@ impl fmt::Display for StoreError {
             }
             StoreError::UnknownVersion { found, known, .. } => write!(
                 f,
-                "written in format {found}, but this program reads format {known}; use the version of Spectral that \
-                 wrote it"
+                "written in format {found}, but this program reads format {known}; use the version of \
+                 Spectral that wrote it"
             ),
             StoreError::Truncated { detail, .. } => {
                 write!(f, "the file is cut short ({detail}); use an older checkpoint or a copy")
@@ -171,19 +171,20 @@ impl fmt::Display for StoreError {
             }
             StoreError::MissingSection { section, .. } => write!(
                 f,
-                "the file is sound but has no part named '{section}'; it was written for another purpose or by another \
-                 version"
+                "the file is sound but has no part named '{section}'; it was written for another purpose or \
+                 by another version"
             ),
             StoreError::Mismatch { detail, .. } => {
                 write!(
                     f,
-                    "what is saved does not fit what is being restored ({detail}); check that it is of this run"
+                    "what is saved does not fit what is being restored ({detail}); check that it is of \
+                     this run"
                 )
             }
             StoreError::TooShort { found, recorded, .. } => write!(
                 f,
-                "{found} bytes long, but the checkpoint recorded {recorded}: rows are missing; restore the file from a \
-                 copy or resume from an older checkpoint"
+                "{found} bytes long, but the checkpoint recorded {recorded}: rows are missing; restore the \
+                 file from a copy or resume from an older checkpoint"
             ),
             StoreError::Columns { expected, found, .. } => {
                 write!(f, "a row of {found} fields does not fit the table's {expected} columns")

@@ -1,9 +1,9 @@
-//! What a run leaves on disk: files that are whole or absent, checked checkpoints, replay segments and the metric
-//! files that grow row by row.
+//! What a run leaves on disk: files that are whole or absent, checked checkpoints, replay segments and the
+//! metric files that grow row by row.
 //!
-//! Everything here obeys one rule: a process killed at any moment, or a full disk, leaves the last complete files as
-//! they were. Whole files go through [`write_atomically`]; growing files (CSV, TensorBoard) are cut back on resumption
-//! to the length that the last checkpoint recorded.
+//! Everything here obeys one rule: a process killed at any moment, or a full disk, leaves the last complete
+//! files as they were. Whole files go through [`write_atomically`]; growing files (CSV, TensorBoard) are cut
+//! back on resumption to the length that the last checkpoint recorded.
 
 mod atomic;
 pub mod container;
@@ -23,8 +23,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
-/// Opens a growing file for writing after its first `length` bytes, which a checkpoint recorded; what a killed run
-/// wrote after that is cut off.
+/// Opens a growing file for writing after its first `length` bytes, which a checkpoint recorded; what a
+/// killed run wrote after that is cut off.
 fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
     let failed = |doing| move |e| StoreError::io(path, doing, e);
     let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed("open"))?;

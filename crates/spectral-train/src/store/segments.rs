@@ -1,11 +1,12 @@
-//! Replay memories on disk: append-only segments, so that a checkpoint costs what was added since the last one and not
-//! the whole memory (7 GB an agent at Atari size).
+//! Replay memories on disk: append-only segments, so that a checkpoint costs what was added since the last
+//! one and not the whole memory (7 GB an agent at Atari size).
 //!
-//! A replay is a ring of records numbered by an index that only grows. Each checkpoint writes the records appended
-//! since the previous one into new segment files and stores, inside itself, the manifest: the segments that together
-//! hold every record of the ring. A segment file is never changed. It is deleted by [`collect_garbage`] only once no
-//! kept checkpoint refers to it, so a run killed at any moment finds everything its last checkpoint needs; files that a
-//! killed run wrote after that are referred to by nobody, never read, and collected later.
+//! A replay is a ring of records numbered by an index that only grows. Each checkpoint writes the records
+//! appended since the previous one into new segment files and stores, inside itself, the manifest: the
+//! segments that together hold every record of the ring. A segment file is never changed. It is deleted by
+//! [`collect_garbage`] only once no kept checkpoint refers to it, so a run killed at any moment finds
+//! everything its last checkpoint needs; files that a killed run wrote after that are referred to by nobody,
+//! never read, and collected later.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,13 +17,15 @@ use super::atomic::{file_names, sweep_temporaries, sync_folder, write_and_rename
 use super::container::{Container, ContainerWriter};
 use super::error::StoreError;
 
-/// Most bytes of records in one segment before compression (a single larger record gets a segment of its own).
+/// Most bytes of records in one segment before compression (a single larger record gets a segment of its
+/// own).
 pub const SEGMENT_BYTES: usize = 64 << 20;
 const SUFFIX: &str = ".segment";
 const RANGE: &str = "range";
 const RECORDS: &str = "records";
 
-/// A ring of records as segments see it.
+/// A ring of records as segments see it. A record never changes once it is counted in `newest()`: a segment
+/// that holds it is not written again.
 pub trait Records {
     /// Index of the oldest record held.
     fn oldest(&self) -> u64;
@@ -32,8 +35,9 @@ pub trait Records {
     fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>);
     /// The size of a record in bytes, by which segments are cut.
     fn bytes_per_record(&self) -> usize;
-    /// Takes back what `write_range` wrote. Ranges come in ascending order without gaps; the first may begin before the
-    /// oldest record that the ring keeps, so a ring either ignores such records or lets newer ones overwrite them.
+    /// Takes back what `write_range` wrote. Ranges come in ascending order without gaps; the first may begin
+    /// before the oldest record that the ring keeps, so a ring either ignores such records or lets newer ones
+    /// overwrite them.
     fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError>;
 }
 
@@ -114,11 +118,12 @@ impl SegmentRef {
     }
 }
 
-/// Writes what `records` gained since the manifest `previous` was made as new segment files in `dir`, and returns the
-/// new manifest: the old segments that still hold a record of the ring, then the new ones.
+/// Writes what `records` gained since the manifest `previous` was made as new segment files in `dir`, and
+/// returns the new manifest: the old segments that still hold a record of the ring, then the new ones.
 ///
-/// When it returns, the new files are safe on disk; they count for nothing until a checkpoint with the new manifest is
-/// written. Existing files, those of a killed run among them, are never touched: a name once used is not used again.
+/// When it returns, the new files are safe on disk; they count for nothing until a checkpoint with the new
+/// manifest is written. Existing files, those of a killed run among them, are never touched: a name once used
+/// is not used again.
 ///
 /// ```
 /// use spectral_core::bytes::StateError;
@@ -217,9 +222,10 @@ fn write_segment(
     Ok(SegmentRef { file, first, count, crc: crc32fast::hash(records), bytes })
 }
 
-/// Reads all segments of a manifest back, oldest first. A file that is missing, cut short, damaged, or not the one that
-/// the checkpoint meant is an error that names it; so is a manifest with gaps, or one that does not end where the
-/// restored ring says it ends.
+/// Reads all segments of a manifest back, oldest first, into a ring whose counters are already restored (or
+/// that counts by what it reads). A file that is missing, cut short, damaged, or not the one that the
+/// checkpoint meant is an error that names it; so is a manifest with gaps, or one that does not cover the
+/// ring.
 pub fn load_segments(
     dir: &Path,
     manifest: &[SegmentRef],
@@ -281,11 +287,11 @@ fn read_segment(path: &Path, expected: &SegmentRef) -> Result<Vec<u8>, StoreErro
     Ok(bytes)
 }
 
-/// Deletes the segment files in `dir` that are not in `keep`, and temporary files that a killed process left; returns
-/// the names of the deleted segments, sorted.
+/// Deletes the segment files in `dir` that are not in `keep`, and temporary files that a killed process left;
+/// returns the names of the deleted segments, sorted.
 ///
-/// `keep` names the segments of *every* checkpoint that is kept. Call it only after the newest checkpoint is safely
-/// written, and never with another process writing to the folder.
+/// `keep` names the segments of *every* checkpoint that is kept. Call it only after the newest checkpoint is
+/// safely written, and never with another process writing to the folder.
 pub fn collect_garbage(dir: &Path, keep: &HashSet<String>) -> Result<Vec<String>, StoreError> {
     let mut deleted = Vec::new();
     for name in file_names(dir)? {
@@ -395,7 +401,8 @@ mod tests {
                     .map(|k| append_segments(dir.path(), prefixes[k], &previous[k], &rings[k]).unwrap())
                     .collect();
                 if below(4) == 0 {
-                    // Killed before the commit: the run goes on from the last checkpoint, its new files orphaned.
+                    // Killed before the commit: the run goes on from the last checkpoint, its new files
+                    // orphaned.
                     rings = kept.last().unwrap().0.clone();
                 } else {
                     kept.push((rings.clone(), manifests));

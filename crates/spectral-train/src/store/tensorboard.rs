@@ -1,9 +1,9 @@
 //! TensorBoard event files, written by hand: a handful of protobuf fields in TFRecord frames.
 //!
-//! A frame is the payload's length (u64), the masked CRC-32C of those eight bytes, the payload, and the payload's masked
-//! CRC-32C, all little-endian. A payload is an `Event` message: `wall_time` (field 1, double), `step` (2, varint) and
-//! either `file_version` (3, string), once at the start, or `summary` (5), whose `value`s (1) each have a `tag` (1,
-//! string) and a `simple_value` (2, float).
+//! A frame is the payload's length (u64), the masked CRC-32C of those eight bytes, the payload, and the
+//! payload's masked CRC-32C, all little-endian. A payload is an `Event` message: `wall_time` (field 1,
+//! double), `step` (2, varint) and either `file_version` (3, string), once at the start, or `summary` (5),
+//! whose `value`s (1) each have a `tag` (1, string) and a `simple_value` (2, float).
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -37,8 +37,9 @@ pub struct EventWriter {
 // No `is_empty`: a file is never empty, it begins with its version.
 #[allow(clippy::len_without_is_empty)]
 impl EventWriter {
-    /// Begins an event file in `dir`, named after `wall_time_seed` (seconds since 1970), which is also the time of its
-    /// first record. An existing file is left alone: the new one then gets another name, see [`path`](EventWriter::path).
+    /// Begins an event file in `dir`, named after `wall_time_seed` (seconds since 1970), which is also the
+    /// time of its first record. An existing file is left alone: the new one then gets another name, see
+    /// [`path`](EventWriter::path).
     pub fn create(dir: &Path, wall_time_seed: f64) -> Result<Self, StoreError> {
         let stem = format!("events.out.tfevents.{:010}.spectral", wall_time_seed.max(0.0) as u64);
         let mut attempt = 0u64;
@@ -58,8 +59,8 @@ impl EventWriter {
         Ok(writer)
     }
 
-    /// Goes on with an event file after its first `byte_length` bytes, as [`len`](EventWriter::len) counted them; what
-    /// follows them is cut off. A file shorter than that is an error.
+    /// Goes on with an event file after its first `byte_length` bytes, as [`len`](EventWriter::len) counted
+    /// them; what follows them is cut off. A file shorter than that is an error.
     pub fn append_at(path: &Path, byte_length: u64) -> Result<Self, StoreError> {
         let out = BufWriter::new(reopen_at(path, byte_length)?);
         Ok(EventWriter { path: path.into(), out, length: byte_length })
@@ -159,7 +160,8 @@ fn frame(payload: &[u8]) -> Vec<u8> {
     framed
 }
 
-/// A checksum of data that contains its own checksums is weak, so TFRecord stores this permutation of it instead.
+/// A checksum of data that contains its own checksums is weak, so TFRecord stores this permutation of it
+/// instead.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -238,7 +240,8 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
     }
 
-    /// TensorBoard's own reader must see the tags, steps, times and values that were written, before and after a resumption.
+    /// TensorBoard's own reader must see the tags, steps, times and values that were written, before and
+    /// after a resumption.
     #[test]
     fn tensorboard_reads_back_what_was_written() {
         if std::env::var("SPECTRAL_ORACLES").as_deref() != Ok("1") {
