@@ -126,10 +126,11 @@ sqrt_pair!(f64, sqrt_forward_f64, sqrt_inverse_f64);
 fn log_inverse(y: f64, epsilon: f64) -> f64 {
     // e to this power is finite; a larger x could not be returned anyway.
     const LARGEST_U: f64 = 709.78;
-    let mut u = y.min((y / epsilon).ln_1p()).min(LARGEST_U);
-    if y.is_nan() {
-        return y;
+    if y.is_nan() || y > 1e300 {
+        // No logarithm is visible beside such a number, and sums with it might overflow.
+        return y / epsilon;
     }
+    let mut u = y.min((y / epsilon).ln_1p()).min(LARGEST_U);
     for _ in 0..64 {
         let grown = epsilon * u.exp_m1();
         let next = u - (u + grown - y) / (1.0 + epsilon + grown);
