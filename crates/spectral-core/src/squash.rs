@@ -121,8 +121,8 @@ sqrt_pair!(f64, sqrt_forward_f64, sqrt_inverse_f64);
 /// The non-negative x with ln(1 + x) + εx = `y`, for ε > 0.
 ///
 /// In u = ln(1 + x) the equation is g(u) = u + ε(eᵘ − 1) = y, with g convex and increasing: Newton's method from any
-/// point right of the root decreases monotonically to it and ends when rounding stops the descent. Both y and
-/// ln(1 + y/ε) are such points, and the smaller of them is at most a few steps away.
+/// point right of the root decreases monotonically to it. Both y and ln(1 + y/ε) are such points, and the smaller of
+/// them is a few steps away at most.
 fn log_inverse(y: f64, epsilon: f64) -> f64 {
     // e to this power is finite; a larger x could not be returned anyway.
     const LARGEST_U: f64 = 709.78;
@@ -133,10 +133,10 @@ fn log_inverse(y: f64, epsilon: f64) -> f64 {
     let mut u = y.min((y / epsilon).ln_1p()).min(LARGEST_U);
     for _ in 0..64 {
         let grown = epsilon * u.exp_m1();
-        let next = u - (u + grown - y) / (1.0 + epsilon + grown);
-        if next < u {
-            u = next;
-        } else {
+        let descent = (u + grown - y) / (1.0 + epsilon + grown);
+        u = (u - descent).min(LARGEST_U);
+        // Convergence is quadratic: after so small a step the rest is below rounding.
+        if descent <= 1e-7 * u {
             break;
         }
     }
