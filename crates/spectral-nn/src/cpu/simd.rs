@@ -1,0 +1,228 @@
+//! Vectors of f32 in three instruction sets behind one small trait.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64 as arch;
+
+/// A vector type and the few instructions that the kernels need.
+///
+/// # Safety
+/// All functions need the instruction set to be present, and pointers valid for as many lanes as they touch.
+pub(crate) trait Simd {
+    type V: Copy;
+    const LANES: usize;
+    unsafe fn splat(x: f32) -> Self::V;
+    unsafe fn load(p: *const f32) -> Self::V;
+    /// Loads the first `n` lanes, `n` at most `LANES`; the others are 0.
+    unsafe fn load_part(p: *const f32, n: usize) -> Self::V;
+    unsafe fn store(p: *mut f32, v: Self::V);
+    /// Stores the first `n` lanes, `n` at most `LANES`.
+    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize);
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sqrt(a: Self::V) -> Self::V;
+    /// The larger of both, `b` where `a` is not a number.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// `a · b + c`.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `v` where `gate` is above 0, otherwise 0.
+    unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V;
+}
+
+/// 16 lanes.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct Avx512;
+/// 8 lanes, with fused multiply-add.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct Avx2;
+/// 8 lanes of plain Rust, for any machine.
+pub(crate) struct Scalar;
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx512 {
+    type V = arch::__m512;
+    const LANES: usize = 16;
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { arch::_mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::V {
+        unsafe { arch::_mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32, n: usize) -> Self::V {
+        unsafe { arch::_mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: Self::V) {
+        unsafe { arch::_mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize) {
+        unsafe { arch::_mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as u16, v) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: Self::V) -> Self::V {
+        unsafe { arch::_mm512_sqrt_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { arch::_mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V {
+        unsafe {
+            let mask = arch::_mm512_cmp_ps_mask::<{ arch::_CMP_GT_OQ }>(gate, arch::_mm512_setzero_ps());
+            arch::_mm512_maskz_mov_ps(mask, v)
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx2 {
+    type V = arch::__m256;
+    const LANES: usize = 8;
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { arch::_mm256_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::V {
+        unsafe { arch::_mm256_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32, n: usize) -> Self::V {
+        unsafe {
+            let mut lanes = [0.0f32; 8];
+            std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
+            arch::_mm256_loadu_ps(lanes.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: Self::V) {
+        unsafe { arch::_mm256_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize) {
+        unsafe {
+            let mut lanes = [0.0f32; 8];
+            arch::_mm256_storeu_ps(lanes.as_mut_ptr(), v);
+            std::ptr::copy_nonoverlapping(lanes.as_ptr(), p, n);
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm256_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: Self::V) -> Self::V {
+        unsafe { arch::_mm256_sqrt_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { arch::_mm256_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { arch::_mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V {
+        unsafe {
+            let mask = arch::_mm256_cmp_ps::<{ arch::_CMP_GT_OQ }>(gate, arch::_mm256_setzero_ps());
+            arch::_mm256_and_ps(mask, v)
+        }
+    }
+}
+
+/// Applies a function lane by lane.
+macro_rules! lanes {
+    ($i:ident => $value:expr) => {{
+        let mut out = [0.0f32; 8];
+        for $i in 0..8 {
+            out[$i] = $value;
+        }
+        out
+    }};
+}
+
+impl Simd for Scalar {
+    type V = [f32; 8];
+    const LANES: usize = 8;
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        [x; 8]
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::V {
+        unsafe { p.cast::<[f32; 8]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const f32, n: usize) -> Self::V {
+        let mut lanes = [0.0f32; 8];
+        unsafe { std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n) };
+        lanes
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: Self::V) {
+        unsafe { p.cast::<[f32; 8]>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize) {
+        unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), p, n) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        lanes!(i => a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        lanes!(i => a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        lanes!(i => a[i] / b[i])
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: Self::V) -> Self::V {
+        lanes!(i => a[i].sqrt())
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        lanes!(i => if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // Without the instruction a fused multiply-add is a slow library call; two roundings are good enough here.
+        lanes!(i => a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V {
+        lanes!(i => if gate[i] > 0.0 { v[i] } else { 0.0 })
+    }
+}
