@@ -1,1 +1,102 @@
 //! Statistics, figures and the HTML report, from run directories alone.
+//!
+//! Two calls make a report: [`read_runs`] reads and checks run directories, [`write_report`] computes and writes.
+//! Seeds are the unit of replication; seeds that were stopped or have not finished are shown as such and never
+//! averaged with finished ones.
+//!
+//! ```no_run
+//! use spectral_report::{ReportOptions, read_runs, text_table, write_report};
+//!
+//! let runs = read_runs(&["runs".into()])?;
+//! let options = ReportOptions {
+//!     title: "Four agents on exploding rewards".into(),
+//!     out: "report".into(),
+//!     notes: Vec::new(),
+//!     baseline: Some("spectral".into()),
+//! };
+//! let summary = write_report(&runs, &options)?;
+//! print!("{}", text_table(&summary));
+//! println!("{}", summary.html.display());
+//! # Ok::<(), spectral_report::ReportError>(())
+//! ```
+
+use std::fs;
+use std::path::PathBuf;
+
+mod analysis;
+mod axis;
+mod canvas;
+mod csv;
+mod error;
+mod figure;
+mod html;
+mod output;
+mod palette;
+mod plot;
+mod run;
+pub mod stats;
+mod summary;
+mod td_figure;
+mod text;
+mod words;
+
+pub use error::ReportError;
+pub use run::{AgentRun, AgentStatus, Episode, Hardware, Run, RunStatus, TdError, read_runs};
+pub use summary::{Comparison, ReportSummary, Row, TaskSummary, text_table};
+
+/// What a report is to be called, where it goes, and what is said in it.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// Heading of the report.
+    pub title: String,
+    /// Folder that the files are written to; made if it does not exist.
+    pub out: PathBuf,
+    /// Remarks shown near the figures.
+    pub notes: Vec<Note>,
+    /// The agent that others are compared to; the best one where there is none.
+    pub baseline: Option<String>,
+}
+
+/// A remark in a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// The task near whose figure it is shown; at the top without one.
+    pub task: Option<String>,
+    /// Plain text.
+    pub text: String,
+}
+
+/// Writes `report.html`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.
+///
+/// Every file is written under a temporary name and renamed, the page last.
+pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportError> {
+    let tasks = analysis::analyse(runs, options.baseline.as_deref())?;
+    let folder = &options.out;
+    fs::create_dir_all(folder).map_err(|error| ReportError::io(folder, "make the folder", error))?;
+    let summary = ReportSummary {
+        html: folder.join("report.html"),
+        tasks: tasks
+            .iter()
+            .map(|task| TaskSummary {
+                task: task.name.clone(),
+                protocol: task.protocol.clone(),
+                frames: task.frames,
+                metric: "score".to_owned(),
+                rows: task.rows.clone(),
+                comparisons: task.comparisons.clone(),
+                findings: words::findings(task),
+                warnings: words::warnings(task),
+            })
+            .collect(),
+    };
+    for task in &tasks {
+        output::write_task(folder, task)?;
+    }
+    output::write_file(folder, "final.csv", output::final_csv(&tasks).as_bytes())?;
+    output::write_file(folder, "seeds.csv", output::seeds_csv(&tasks).as_bytes())?;
+    let json = serde_json::to_string_pretty(&summary)
+        .map_err(|error| ReportError::Figure { problem: format!("summary.json: {error}") })?;
+    output::write_file(folder, "summary.json", json.as_bytes())?;
+    output::write_file(folder, "report.html", html::page(&tasks, &summary, options).as_bytes())?;
+    Ok(summary)
+}

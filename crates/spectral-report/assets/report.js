@@ -1,0 +1,127 @@
+"use strict";
+// Two things only: agents switched on and off by the legend, and values read at the pointer.
+window.addEventListener("error", (event) => {
+  document.documentElement.setAttribute("data-error", event.message);
+});
+
+(() => {
+  const minus = (text) => text.replace("-", "\u2212");
+  const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+  const number = (value) => {
+    const size = Math.abs(value);
+    if (size >= 1e9) return minus(value.toExponential(2));
+    if (size >= 1000) return minus(grouped.format(value));
+    return minus(value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2));
+  };
+  const percent = (value) =>
+    value >= 1000 ? grouped.format(value) + "%" : Number(value.toPrecision(2)) + "%";
+  const element = (name, text, className) => {
+    const node = document.createElement(name);
+    if (text !== undefined) node.textContent = text;
+    if (className) node.className = className;
+    return node;
+  };
+  const drawn = (svg, name, attributes) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    svg.append(node);
+    return node;
+  };
+
+  for (const section of document.querySelectorAll("section.task")) {
+    const off = new Set();
+    const apply = () => {
+      for (const node of section.querySelectorAll("[data-agent]")) {
+        if (!node.matches("button")) node.classList.toggle("off", off.has(node.dataset.agent));
+      }
+    };
+    for (const button of section.querySelectorAll(".legend button")) {
+      button.addEventListener("click", () => {
+        const agent = button.dataset.agent;
+        if (!off.delete(agent)) off.add(agent);
+        button.setAttribute("aria-pressed", String(!off.has(agent)));
+        apply();
+      });
+    }
+    for (const figure of section.querySelectorAll("figure[data-source]")) {
+      const source = document.getElementById(figure.dataset.source);
+      const data = JSON.parse(source.textContent);
+      const tip = figure.appendChild(element("div", "", "tip"));
+      for (const svg of figure.querySelectorAll("svg[data-plot]")) follow(figure, svg, data, tip, off);
+    }
+  }
+
+  function follow(figure, svg, data, tip, off) {
+    const [left, top, right, bottom] = svg.dataset.plot.split(" ").map(Number);
+    const height = (share) => bottom - share * (bottom - top);
+    const rule = drawn(svg, "line", {
+      y1: top, y2: bottom, stroke: "var(--muted)", "stroke-width": 1, visibility: "hidden",
+    });
+    const marks = data.lines.map((line) =>
+      drawn(svg, "circle", {
+        r: 3.6, fill: line.colour, stroke: "var(--surface)", "stroke-width": 1.2, visibility: "hidden",
+      }));
+    const hide = () => {
+      for (const node of [rule, ...marks]) node.setAttribute("visibility", "hidden");
+      tip.style.visibility = "hidden";
+    };
+    const show = (event) => {
+      const box = svg.getBoundingClientRect();
+      const scale = svg.viewBox.baseVal.width / box.width;
+      const x = (event.clientX - box.left) * scale;
+      const y = (event.clientY - box.top) * scale;
+      if (x < left - 8 || x > right + 8 || y < top - 8 || y > bottom + 8) return hide();
+      const share = Math.min(1, Math.max(0, (x - left) / (right - left)));
+      let at = 0;
+      data.x.forEach((place, k) => {
+        if (Math.abs(place - share) < Math.abs(data.x[at] - share)) at = k;
+      });
+      const here = data.lines
+        .map((line, k) => ({ line, mark: marks[k], k: at - line.first }))
+        .filter(({ line, k }) => k >= 0 && k < line.y.length && line.y[k] !== null && !off.has(line.agent));
+      hide();
+      if (here.length === 0) return;
+      const chosen = data.kind === "nearest"
+        ? [here.reduce((a, b) =>
+            Math.abs(height(a.line.y[a.k]) - y) <= Math.abs(height(b.line.y[b.k]) - y) ? a : b)]
+        : here.sort((a, b) => b.line.y[b.k] - a.line.y[a.k]);
+      const px = left + data.x[at] * (right - left);
+      rule.setAttribute("x1", px);
+      rule.setAttribute("x2", px);
+      rule.setAttribute("visibility", "visible");
+      tip.replaceChildren(element("div", grouped.format(data.frames[at]) + " frames", "less"));
+      const table = tip.appendChild(element("table"));
+      for (const { line, mark, k } of chosen) {
+        mark.setAttribute("cx", px);
+        mark.setAttribute("cy", height(line.y[k]));
+        mark.setAttribute("visibility", "visible");
+        const row = table.appendChild(element("tr"));
+        row.appendChild(element("td", line.name)).style.color = line.colour;
+        if (data.kind === "nearest") {
+          row.append(element("td", percent(line.value[k])));
+        } else {
+          row.append(element("td", number(line.value[k])));
+          const spread = line.seeds[k] > 1
+            ? "\u00b1 " + number(line.spread[k])
+            : "";
+          row.append(element("td", spread, "less"));
+          row.append(element("td", line.seeds[k] + (line.seeds[k] === 1 ? " seed" : " seeds"), "less"));
+        }
+      }
+      // Beside the pointer, on the side that has room, and inside the figure.
+      const frame = figure.getBoundingClientRect();
+      const pointer = event.clientX - frame.left;
+      const size = tip.getBoundingClientRect();
+      const beside = pointer + 16 + size.width > frame.width ? pointer - 16 - size.width : pointer + 16;
+      const over = box.top - frame.top + (top / scale) + 4;
+      tip.style.left = Math.max(0, Math.min(beside, frame.width - size.width)) + "px";
+      tip.style.top = over + "px";
+      tip.style.visibility = "visible";
+    };
+    svg.addEventListener("pointermove", show);
+    svg.addEventListener("pointerdown", show);
+    svg.addEventListener("pointerleave", hide);
+  }
+
+  document.documentElement.setAttribute("data-ready", "true");
+})();

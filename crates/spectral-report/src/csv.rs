@@ -1,0 +1,188 @@
+//! Numeric CSV as run directories hold it: a header line, columns found by name, empty fields for missing values.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::ReportError;
+
+/// Whether a last line without a line break may be dropped: a process that is still writing, or was killed while
+/// it wrote, leaves one behind, and half a number would read as a different number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The writer has finished: a torn last line is an error.
+    Complete,
+    /// The writer may be at work: a torn last line is not there yet.
+    MayBeTorn,
+}
+
+/// One CSV file in memory.
+pub(crate) struct Table {
+    path: PathBuf,
+    columns: Vec<String>,
+    rows: Vec<Vec<Option<f64>>>,
+}
+
+impl Table {
+    /// Reads `path`; `None` when the file does not exist.
+    pub(crate) fn read(path: &Path, ending: Ending) -> Result<Option<Self>, ReportError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, &text, ending).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ReportError::io(path, "read", error)),
+        }
+    }
+
+    fn parse(path: &Path, text: &str, ending: Ending) -> Result<Self, ReportError> {
+        let mut text = text;
+        if !text.is_empty() && !text.ends_with('\n') {
+            let lines = text.lines().count();
+            if ending == Ending::Complete {
+                return Err(ReportError::malformed(
+                    path,
+                    Some(lines),
+                    "the last line has no line break: the file was cut short",
+                ));
+            }
+            text = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
+        }
+        let mut lines = text.lines().enumerate();
+        let Some((_, header)) = lines.next() else {
+            // A file that has been opened but not yet written to.
+            if ending == Ending::MayBeTorn {
+                return Ok(Self { path: path.to_owned(), columns: Vec::new(), rows: Vec::new() });
+            }
+            return Err(ReportError::malformed(path, None, "the file is empty: a header line was expected"));
+        };
+        let columns: Vec<String> = header.split(',').map(|name| name.trim().to_owned()).collect();
+        let mut rows = Vec::new();
+        for (index, line) in lines {
+            rows.push(parse_row(path, index + 1, line, &columns)?);
+        }
+        Ok(Self { path: path.to_owned(), columns, rows })
+    }
+
+    /// The position of a column that must exist.
+    pub(crate) fn column(&self, name: &str) -> Result<usize, ReportError> {
+        self.optional_column(name).ok_or_else(|| {
+            let found = self.columns.join(", ");
+            ReportError::malformed(
+                &self.path,
+                Some(1),
+                format!("no column `{name}` in the header, which has: {found}"),
+            )
+        })
+    }
+
+    /// The position of a column that older or other writers may not have.
+    pub(crate) fn optional_column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    /// Whether not even a header has been written.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// Number of data rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The field, if it is not empty.
+    pub(crate) fn get(&self, row: usize, column: usize) -> Option<f64> {
+        self.rows[row][column]
+    }
+
+    /// The field, which must hold a finite number.
+    pub(crate) fn number(&self, row: usize, column: usize) -> Result<f64, ReportError> {
+        match self.rows[row][column] {
+            Some(value) if value.is_finite() => Ok(value),
+            Some(value) => Err(self.wrong(row, column, format!("is {value}, not a finite number"))),
+            None => Err(self.wrong(row, column, "is empty".to_owned())),
+        }
+    }
+
+    /// The field, which must hold a whole number that is not negative.
+    pub(crate) fn count(&self, row: usize, column: usize) -> Result<u64, ReportError> {
+        let value = self.number(row, column)?;
+        if value < 0.0 || value.fract() != 0.0 {
+            return Err(self.wrong(row, column, format!("is {value}, not a count")));
+        }
+        Ok(value as u64)
+    }
+
+    /// An error about one field.
+    pub(crate) fn wrong(&self, row: usize, column: usize, problem: String) -> ReportError {
+        let problem = format!("`{}` {problem}", self.columns[column]);
+        // Row 0 stands on line 2, below the header.
+        ReportError::malformed(&self.path, Some(row + 2), problem)
+    }
+}
+
+fn parse_row(
+    path: &Path,
+    line_number: usize,
+    line: &str,
+    columns: &[String],
+) -> Result<Vec<Option<f64>>, ReportError> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    if fields.len() != columns.len() {
+        let problem = format!("{} fields where the header has {}", fields.len(), columns.len());
+        return Err(ReportError::malformed(path, Some(line_number), problem));
+    }
+    fields
+        .iter()
+        .zip(columns)
+        .map(|(field, column)| match field {
+            &"" => Ok(None),
+            text => text.parse::<f64>().map(Some).map_err(|_| {
+                ReportError::malformed(
+                    path,
+                    Some(line_number),
+                    format!("`{column}` is `{text}`, not a number"),
+                )
+            }),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, ending: Ending) -> Result<Table, ReportError> {
+        Table::parse(Path::new("x/episodes.csv"), text, ending)
+    }
+
+    #[test]
+    fn columns_are_found_by_name_and_empty_fields_are_missing_values() {
+        let table = parse("frame,other,score\n10,1,2.5\n20,,-3e2\n", Ending::Complete).unwrap();
+        let (frame, score) = (table.column("frame").unwrap(), table.column("score").unwrap());
+        assert_eq!(table.count(1, frame).unwrap(), 20);
+        assert_eq!(table.number(1, score).unwrap(), -300.0);
+        assert_eq!(table.get(1, table.optional_column("other").unwrap()), None);
+    }
+
+    #[test]
+    fn errors_name_file_line_and_field() {
+        let message = parse("frame,score\n10,1\n20,abc\n", Ending::Complete).err().unwrap().to_string();
+        assert_eq!(message, "x/episodes.csv, line 3: `score` is `abc`, not a number");
+        let message = parse("frame,score\n10\n", Ending::Complete).err().unwrap().to_string();
+        assert_eq!(message, "x/episodes.csv, line 2: 1 fields where the header has 2");
+        let table = parse("frame,score\n10,NaN\n-1,\n", Ending::Complete).unwrap();
+        assert!(table.column("length").err().unwrap().to_string().contains("no column `length`"));
+        assert!(table.number(0, 1).err().unwrap().to_string().contains("line 2: `score` is NaN"));
+        assert!(table.number(1, 1).err().unwrap().to_string().contains("line 3: `score` is empty"));
+        assert!(table.count(1, 0).err().unwrap().to_string().contains("`frame` is -1, not a count"));
+    }
+
+    #[test]
+    fn a_torn_last_line_is_dropped_only_while_the_writer_may_be_at_work() {
+        let torn = "frame,score\n10,1\n20,13";
+        assert_eq!(parse(torn, Ending::MayBeTorn).unwrap().len(), 1);
+        assert!(parse(torn, Ending::Complete).err().unwrap().to_string().contains("line 3"));
+        assert!(parse("", Ending::MayBeTorn).unwrap().is_blank());
+        assert!(parse("fra", Ending::MayBeTorn).unwrap().is_blank());
+        assert!(parse("", Ending::Complete).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong while a report is made, said so that the reader knows which file to mend.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why runs could not be read or a report could not be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A path holds neither a run directory nor folders that are run directories.
+    NoRuns {
+        /// The path that was searched.
+        path: PathBuf,
+    },
+    /// The operating system refused to read or write a file.
+    Io {
+        /// The file or folder concerned.
+        path: PathBuf,
+        /// What was being done, as in "read" or "write".
+        action: &'static str,
+        /// The system's own account.
+        source: io::Error,
+    },
+    /// A file exists but does not hold what the run directory promises.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line of the file, from 1, where one can be named.
+        line: Option<usize>,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// Two run directories hold the same agent with the same seed on the same task.
+    Duplicate {
+        /// The task.
+        task: String,
+        /// The agent's name.
+        agent: String,
+        /// The seed.
+        seed: u64,
+        /// The directories, in the order in which they were given.
+        directories: [PathBuf; 2],
+    },
+    /// A report of no runs at all was asked for.
+    Empty,
+    /// A figure could not be encoded.
+    Figure {
+        /// What the drawing or encoding library said.
+        problem: String,
+    },
+}
+
+impl ReportError {
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), action, source }
+    }
+
+    pub(crate) fn malformed(path: &Path, line: Option<usize>, problem: impl Into<String>) -> Self {
+        Self::Malformed { path: path.to_owned(), line, problem: problem.into() }
+    }
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRuns { path } => write!(
+                f,
+                "{}: no run directory here: neither this folder nor a folder inside it has a run.toml",
+                path.display()
+            ),
+            Self::Io { path, action, source } => write!(f, "{}: cannot {action}: {source}", path.display()),
+            Self::Malformed { path, line: Some(line), problem } => {
+                write!(f, "{}, line {line}: {problem}", path.display())
+            }
+            Self::Malformed { path, line: None, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Duplicate { task, agent, seed, directories: [first, second] } => write!(
+                f,
+                "{agent} with seed {seed} on {task} is in two run directories, {} and {}: \
+                 a seed counts once, so leave one of them out",
+                first.display(),
+                second.display()
+            ),
+            Self::Empty => write!(f, "there are no runs to report on: give at least one run directory"),
+            Self::Figure { problem } => write!(f, "a figure could not be drawn: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Learning curves, and the dots of final scores.
+
+use crate::analysis::{Agent, Task};
+use crate::axis::{Axis, Kind, score_axis};
+use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
+use crate::plot::{BODY, Plot, SMALL, TITLE, spread};
+use crate::run::AgentStatus;
+use crate::stats::final_score;
+use crate::text;
+use crate::words::short_count;
+
+/// What kind of place a figure is drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A file by itself: has its own title and labels at the ends of lines.
+    Alone,
+    /// In the page on a wide screen: labels at the ends of lines, no title.
+    Wide,
+    /// In the page on a phone: the page's legend names the lines.
+    Narrow,
+}
+
+impl Format {
+    /// Width and height of the learning-curve figure.
+    pub(crate) fn size(self) -> (f64, f64) {
+        match self {
+            Self::Alone => (860.0, 480.0),
+            Self::Wide => (860.0, 400.0),
+            Self::Narrow => (360.0, 290.0),
+        }
+    }
+}
+
+/// Draws the learning curves of one task and returns the frame, for the page's tooltips.
+pub(crate) fn learning_curves(canvas: &mut dyn Canvas, task: &Task<'_>, format: Format) -> Plot {
+    let (width, height) = format.size();
+    let labelled = format != Format::Narrow;
+    let widest = task.agents.iter().map(|agent| text::width(&end_label(agent), BODY)).fold(0.0, f64::max);
+    let y = curve_axis(task, if labelled { 6 } else { 5 });
+    let plot = Plot {
+        left: if labelled { 52.0 } else { 44.0 },
+        right: if labelled { width - 26.0 - 1.08 * widest } else { width - 12.0 },
+        top: if format == Format::Alone { 94.0 } else { 30.0 },
+        bottom: height - 44.0,
+        x: Axis::linear(0.0, task.grid.last().copied().unwrap_or(1) as f64, if labelled { 6 } else { 4 }),
+        y,
+    };
+    if format == Format::Alone {
+        canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
+        let caption = "Training score by emulator frames: mean over finished seeds of the smoothed score; \
+                       bands are one bootstrapped standard deviation.";
+        canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+    }
+    let meaning =
+        if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
+    plot.frame(canvas, meaning, "emulator frames");
+
+    let drawn = task.agents.iter().any(|agent| !agent.curve.is_empty() || !agent.apart.is_empty());
+    if !drawn {
+        let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
+        canvas.text(middle, "no finished episodes yet", Lettering::new(BODY, Paint::Muted, Anchor::Middle));
+    }
+    // Later marks cover earlier ones: the first agent (the baseline) is drawn last.
+    for agent in task.agents.iter().rev() {
+        canvas.begin_agent(&agent.name);
+        curve(canvas, &plot, agent);
+        canvas.end_agent();
+    }
+    if labelled {
+        end_labels(canvas, &plot, task);
+    }
+    plot
+}
+
+fn curve_axis(task: &Task<'_>, ticks: usize) -> Axis {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut peaks = Vec::new();
+    for agent in &task.agents {
+        for point in &agent.curve {
+            low = low.min(point.low);
+            high = high.max(point.high);
+        }
+        for (_, value) in agent.apart.iter().flat_map(|curve| &curve.points) {
+            low = low.min(*value);
+            high = high.max(*value);
+        }
+        peaks.push(agent.curve.iter().map(|point| point.mean.abs()).fold(0.0, f64::max));
+    }
+    if low > high { Axis::linear(0.0, 1.0, ticks) } else { score_axis(low, high, &peaks, ticks) }
+}
+
+fn curve(canvas: &mut dyn Canvas, plot: &Plot, agent: &Agent<'_>) {
+    let paint = Paint::Colour(agent.style.colour);
+    let at = |frame: u64, value: f64| plot.at(frame as f64, value);
+    let upper = agent.curve.iter().map(|point| at(point.frame, point.high));
+    let lower = agent.curve.iter().rev().map(|point| at(point.frame, point.low));
+    if agent.curve.iter().any(|point| point.high > point.low) {
+        let band: Vec<Point> = upper.chain(lower).collect();
+        canvas.polygon(&band, paint, 0.16);
+    }
+    for seed in &agent.apart {
+        let points: Vec<Point> = seed.points.iter().map(|(frame, value)| at(*frame, *value)).collect();
+        let stroke = Stroke::new(paint, 1.1).dashed(Some((3.0, 3.0))).faded(0.85);
+        canvas.polyline(&points, stroke);
+        if let Some(end) = points.last() {
+            end_mark(canvas, *end, paint, seed.run.status);
+        }
+    }
+    // Solid where the curve holds all of its seeds; dashed where it holds fewer, or only unfinished ones.
+    let whole = |k: usize| !agent.provisional && agent.curve[k].seeds == agent.full();
+    let mut start = 0;
+    while start + 1 < agent.curve.len() {
+        let mut end = start + 1;
+        while end + 1 < agent.curve.len() && whole(end + 1) == whole(start + 1) {
+            end += 1;
+        }
+        let points: Vec<Point> =
+            agent.curve[start..=end].iter().map(|point| at(point.frame, point.mean)).collect();
+        let dash = if whole(start + 1) { agent.style.dash } else { Some((4.0, 3.0)) };
+        canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(dash));
+        start = end;
+    }
+    if let ([.., last], true) = (agent.curve.as_slice(), agent.provisional) {
+        let stopped = agent.unfinished.iter().all(|run| run.status == AgentStatus::Stopped);
+        let status = if stopped { AgentStatus::Stopped } else { AgentStatus::Running };
+        end_mark(canvas, at(last.frame, last.mean), paint, status);
+    }
+}
+
+/// A cross for a seed that was stopped, an open ring for one that may go on.
+fn end_mark(canvas: &mut dyn Canvas, at: Point, paint: Paint, status: AgentStatus) {
+    let stroke = Stroke::new(paint, 1.6);
+    if status == AgentStatus::Stopped {
+        let arm = 3.6;
+        canvas.line((at.0 - arm, at.1 - arm), (at.0 + arm, at.1 + arm), stroke);
+        canvas.line((at.0 - arm, at.1 + arm), (at.0 + arm, at.1 - arm), stroke);
+    } else {
+        canvas.circle(at, 3.2, Paint::Surface, Some(stroke));
+    }
+}
+
+fn end_label(agent: &Agent<'_>) -> String {
+    if agent.provisional {
+        format!("{} (unfinished)", agent.name)
+    } else if agent.unfinished.is_empty() {
+        agent.name.clone()
+    } else {
+        format!("{} ({} of {})", agent.name, agent.finished.len(), agent.seeds())
+    }
+}
+
+fn end_labels(canvas: &mut dyn Canvas, plot: &Plot, task: &Task<'_>) {
+    let ends: Vec<(&Agent<'_>, f64)> = task
+        .agents
+        .iter()
+        .filter_map(|agent| Some((agent, plot.height_of(agent.curve.last()?.mean))))
+        .collect();
+    let heights: Vec<f64> = ends.iter().map(|(_, y)| *y).collect();
+    let placed = spread(&heights, 16.0, plot.top, plot.bottom);
+    for ((agent, height), label) in ends.iter().zip(placed) {
+        let paint = Paint::Colour(agent.style.colour);
+        canvas.begin_agent(&agent.name);
+        // A short leader keeps label and line together where labels had to move.
+        let leader = Stroke::new(paint, 1.0).faded(0.5);
+        canvas.polyline(&[(plot.right + 3.0, *height), (plot.right + 11.0, label)], leader);
+        let lettering = Lettering::new(BODY, paint, Anchor::Start).strong();
+        canvas.text((plot.right + 15.0, label + 0.35 * BODY), &end_label(agent), lettering);
+        canvas.end_agent();
+    }
+}
+
+/// The axis that all final scores of a task share.
+pub(crate) fn final_axis(task: &Task<'_>, ticks: usize) -> Axis {
+    let mut values: Vec<f64> = task.rows.iter().flat_map(|row| row.per_seed.iter().copied()).collect();
+    for agent in &task.agents {
+        values.extend(agent.unfinished.iter().filter_map(|run| final_score(&run.episodes)));
+    }
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let peaks: Vec<f64> = task.rows.iter().filter_map(|row| Some(row.mean?.abs())).collect();
+    if low > high { Axis::linear(0.0, 1.0, ticks) } else { score_axis(low, high, &peaks, ticks) }
+}
+
+/// One agent's final scores on a horizontal line at height `y`: a dot per finished seed, a ring per unfinished one,
+/// a bar for the 90% interval and a stroke for the mean.
+pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent<'_>, plot: &Plot, y: f64) {
+    let Some(row) = task.rows.iter().find(|row| row.agent == agent.name) else { return };
+    let paint = Paint::Colour(agent.style.colour);
+    let x = |value: f64| plot.at(value, plot.y.min).0;
+    canvas.line((plot.left, y), (plot.right, y), Stroke::new(Paint::Rule, 1.0));
+    if let (Some(low), Some(high)) = (row.low90, row.high90) {
+        canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
+    }
+    for run in &agent.unfinished {
+        if let Some(value) = final_score(&run.episodes) {
+            canvas.circle((x(value), y), 3.0, Paint::Surface, Some(Stroke::new(paint, 1.4)));
+        }
+    }
+    for value in &row.per_seed {
+        canvas.circle((x(*value), y), 3.4, paint, Some(Stroke::new(Paint::Surface, 1.0)));
+    }
+    if let Some(mean) = row.mean {
+        canvas.line((x(mean), y - 8.0), (x(mean), y + 8.0), Stroke::new(paint, 2.0));
+    }
+}
+
+/// Size of the figure of final scores as a file by itself.
+pub(crate) fn final_size(task: &Task<'_>) -> (f64, f64) {
+    (680.0, 76.0 + 34.0 * task.rows.len() as f64 + 52.0)
+}
+
+/// The figure of final scores by itself.
+pub(crate) fn final_figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
+    let (width, height) = final_size(task);
+    let widest = task.rows.iter().map(|row| text::width(&row.agent, BODY)).fold(0.0, f64::max);
+    let axis = final_axis(task, 6);
+    let symlog = matches!(axis.kind, Kind::Symlog(_));
+    let plot = Plot {
+        left: 24.0 + 1.08 * widest,
+        right: width - 24.0,
+        top: 70.0,
+        bottom: height - 48.0,
+        x: axis,
+        y: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: Vec::new() },
+    };
+    canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
+    let caption = format!(
+        "Final score after {} frames: seeds (dots), mean (stroke), 90% bootstrap interval (bar).",
+        short_count(task.frames as f64)
+    );
+    canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+    plot.frame(canvas, "", if symlog { "score (symmetric log scale)" } else { "score" });
+    zero_line(canvas, &plot);
+    for (k, row) in task.rows.iter().enumerate() {
+        let y = plot.top + 18.0 + 34.0 * k as f64;
+        let Some(agent) = task.agents.iter().find(|agent| agent.name == row.agent) else { continue };
+        let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::End).strong();
+        canvas.text((plot.left - 14.0, y + 0.35 * BODY), &row.agent, lettering);
+        final_dots(canvas, task, agent, &plot, y);
+    }
+}
+
+/// The vertical line at zero of a horizontal score axis.
+pub(crate) fn zero_line(canvas: &mut dyn Canvas, plot: &Plot) {
+    if plot.x.min < 0.0 && plot.x.max > 0.0 {
+        let (x, _) = plot.at(0.0, 0.0);
+        canvas.line((x, plot.top), (x, plot.bottom), Stroke::new(Paint::Muted, 1.0).faded(0.45));
+    }
+}
+
+/// The axis below the dots that stand in the rows of the page's table.
+pub(crate) fn final_scale(canvas: &mut dyn Canvas, plot: &Plot) {
+    canvas.line((plot.left, 1.0), (plot.right, 1.0), Stroke::new(Paint::Muted, 1.0).faded(0.5));
+    for (value, label) in &plot.x.ticks {
+        let (x, _) = plot.at(*value, 0.0);
+        canvas.line((x, 1.0), (x, 5.0), Stroke::new(Paint::Muted, 1.0).faded(0.5));
+        canvas.text((x, 17.0), label, Lettering::new(SMALL, Paint::Muted, Anchor::Middle));
+    }
+}

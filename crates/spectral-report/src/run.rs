@@ -1,0 +1,408 @@
+//! Reading run directories, and refusing those that do not hold what they promise.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::csv::{Ending, Table};
+use crate::error::ReportError;
+
+/// The version of the run directory that this crate understands.
+const FORMAT: i64 = 1;
+/// How many folders deep run directories are looked for below a given path.
+const SEARCH_DEPTH: usize = 3;
+
+/// Everything a report uses of one run directory.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The directory.
+    pub path: PathBuf,
+    /// Name of the task.
+    pub task: String,
+    /// Planned emulator frames per agent.
+    pub frames: u64,
+    /// When the run was created, as written.
+    pub created: String,
+    /// Version of spectral that made the run.
+    pub version: String,
+    /// Name of the protocol (settings shared by all agents).
+    pub protocol: String,
+    /// The command line.
+    pub command: String,
+    /// The machine.
+    pub hardware: Hardware,
+    /// Where the run as a whole stands.
+    pub status: RunStatus,
+    /// Wall-clock seconds of training so far.
+    pub seconds: f64,
+    /// The population.
+    pub agents: Vec<AgentRun>,
+}
+
+/// The machine a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Hardware {
+    /// Processor name.
+    pub cpu: String,
+    /// Processor cores.
+    pub cores: u64,
+    /// Where the networks were trained: `cpu`, or a GPU's name.
+    pub device: String,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// At work, or killed without notice.
+    Running,
+    /// Stopped by its user with a checkpoint.
+    Interrupted,
+    /// Every agent has finished or was stopped.
+    Finished,
+}
+
+/// Where one agent stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentStatus {
+    /// Has frames left.
+    Running,
+    /// Trained for all planned frames.
+    Finished,
+    /// Taken out of the population, for example because its values stopped being finite.
+    Stopped,
+}
+
+/// One agent of a population: one name, one seed.
+#[derive(Clone, Debug)]
+pub struct AgentRun {
+    /// Name of its folder.
+    pub id: String,
+    /// The name under which its curves are grouped.
+    pub agent: String,
+    /// Its value codec.
+    pub codec: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Every setting, nested tables flattened to dotted keys.
+    pub settings: BTreeMap<String, String>,
+    /// Where it stands.
+    pub status: AgentStatus,
+    /// Why it was stopped, if it was.
+    pub reason: String,
+    /// Emulator frames it has trained for.
+    pub frames: u64,
+    /// Finished training episodes, in order.
+    pub episodes: Vec<Episode>,
+    /// TD error by the player's score; empty where the task has none.
+    pub td_errors: Vec<TdError>,
+    /// Rewards beyond the codec's capacity, which saturated.
+    pub saturated: u64,
+}
+
+/// One finished training episode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Episode {
+    /// The agent's frame count when the episode ended.
+    pub frame: u64,
+    /// Sum of the plain scores.
+    pub score: f64,
+}
+
+/// Running means of the TD error at one of the player's scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TdError {
+    /// Frames so far.
+    pub frame: u64,
+    /// The player's score in the sampled states.
+    pub player_score: i64,
+    /// Running mean of |prediction − target|; not finite when an agent diverged.
+    pub abs_error: f64,
+    /// Running mean of |target|.
+    pub abs_target: f64,
+}
+
+#[derive(Deserialize)]
+struct RunFile {
+    format: i64,
+    task: String,
+    frames: u64,
+    #[serde(default)]
+    created: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    protocol: String,
+    #[serde(default)]
+    command: String,
+    #[serde(default)]
+    hardware: Hardware,
+    agents: Vec<AgentEntry>,
+}
+
+#[derive(Deserialize)]
+struct AgentEntry {
+    id: String,
+    agent: String,
+    #[serde(default)]
+    codec: String,
+    seed: u64,
+    #[serde(default)]
+    settings: toml::Table,
+}
+
+#[derive(Deserialize)]
+struct StateFile {
+    status: RunStatus,
+    #[serde(default)]
+    seconds: f64,
+    #[serde(default)]
+    agents: Vec<AgentState>,
+}
+
+#[derive(Deserialize)]
+struct AgentState {
+    id: String,
+    frames: u64,
+    status: AgentStatus,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Reads run directories. A path may be a run directory, or a folder that contains run directories.
+///
+/// ```no_run
+/// let runs = spectral_report::read_runs(&["runs/pong".into(), "runs/more".into()])?;
+/// println!("{} runs of {}", runs.len(), runs[0].task);
+/// # Ok::<(), spectral_report::ReportError>(())
+/// ```
+pub fn read_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let mut found = Vec::new();
+        find_runs(path, SEARCH_DEPTH, &mut found)?;
+        if found.is_empty() {
+            return Err(ReportError::NoRuns { path: path.clone() });
+        }
+        for directory in found {
+            // The same directory named twice is one run, not a duplicate seed.
+            let real =
+                fs::canonicalize(&directory).map_err(|error| ReportError::io(&directory, "open", error))?;
+            if !seen.contains(&real) {
+                seen.push(real);
+                directories.push(directory);
+            }
+        }
+    }
+    directories.iter().map(|directory| read_run(directory)).collect()
+}
+
+fn find_runs(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), ReportError> {
+    if path.join("run.toml").is_file() {
+        found.push(path.to_owned());
+        return Ok(());
+    }
+    let unreadable = |error| ReportError::io(path, "open as a run directory", error);
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?.path();
+        if entry.is_dir() {
+            folders.push(entry);
+        }
+    }
+    folders.sort();
+    if depth > 0 {
+        for folder in folders {
+            find_runs(&folder, depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_run(directory: &Path) -> Result<Run, ReportError> {
+    let file: RunFile = read_toml(&directory.join("run.toml"))?
+        .ok_or_else(|| ReportError::NoRuns { path: directory.to_owned() })?;
+    let run_toml = directory.join("run.toml");
+    if file.format != FORMAT {
+        let problem = format!(
+            "format {} is not known: this version of spectral reads format {FORMAT}, so a newer one wrote it",
+            file.format
+        );
+        return Err(ReportError::malformed(&run_toml, None, problem));
+    }
+    if file.agents.is_empty() {
+        return Err(ReportError::malformed(&run_toml, None, "no [[agents]]: a run has at least one"));
+    }
+    // A run killed before its first checkpoint has no state yet.
+    let state_toml = directory.join("state.toml");
+    let state: StateFile = read_toml(&state_toml)?.unwrap_or(StateFile {
+        status: RunStatus::Running,
+        seconds: 0.0,
+        agents: Vec::new(),
+    });
+    for entry in &state.agents {
+        if !file.agents.iter().any(|agent| agent.id == entry.id) {
+            let problem = format!("agent `{}` is not one of run.toml's agents", entry.id);
+            return Err(ReportError::malformed(&state_toml, None, problem));
+        }
+    }
+    let mut agents = Vec::with_capacity(file.agents.len());
+    for entry in file.agents {
+        let state = state.agents.iter().find(|state| state.id == entry.id);
+        agents.push(read_agent(directory, entry, state)?);
+    }
+    Ok(Run {
+        path: directory.to_owned(),
+        task: file.task,
+        frames: file.frames,
+        created: file.created,
+        version: file.version,
+        protocol: file.protocol,
+        command: file.command,
+        hardware: file.hardware,
+        status: state.status,
+        seconds: state.seconds,
+        agents,
+    })
+}
+
+fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ReportError::io(path, "read", error)),
+    };
+    toml::from_str(&text).map(Some).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+        ReportError::malformed(path, line, error.message().to_owned())
+    })
+}
+
+fn read_agent(
+    directory: &Path,
+    entry: AgentEntry,
+    state: Option<&AgentState>,
+) -> Result<AgentRun, ReportError> {
+    let status = state.map_or(AgentStatus::Running, |state| state.status);
+    let ending = if status == AgentStatus::Running { Ending::MayBeTorn } else { Ending::Complete };
+    let folder = directory.join("agents").join(&entry.id);
+    let episodes = read_episodes(&folder.join("episodes.csv"), ending)?;
+    let reached = episodes.last().map_or(0, |episode| episode.frame);
+    let mut settings = BTreeMap::new();
+    flatten("", &entry.settings, &mut settings);
+    Ok(AgentRun {
+        td_errors: read_td_errors(&folder.join("td_error.csv"), ending)?,
+        saturated: read_saturated(&folder.join("metrics.csv"), ending)?,
+        id: entry.id,
+        agent: entry.agent,
+        codec: entry.codec,
+        seed: entry.seed,
+        settings,
+        status,
+        reason: state.map_or_else(String::new, |state| state.reason.clone()),
+        // The state is as old as the last checkpoint; the episodes may be newer.
+        frames: state.map_or(0, |state| state.frames).max(reached),
+        episodes,
+    })
+}
+
+fn read_episodes(path: &Path, ending: Ending) -> Result<Vec<Episode>, ReportError> {
+    let Some(table) = Table::read(path, ending)? else {
+        if ending == Ending::MayBeTorn {
+            return Ok(Vec::new());
+        }
+        return Err(ReportError::malformed(
+            path,
+            None,
+            "the file is missing, though state.toml says that the agent has ended",
+        ));
+    };
+    if table.is_blank() {
+        return Ok(Vec::new());
+    }
+    let (frame, score) = (table.column("frame")?, table.column("score")?);
+    let mut episodes: Vec<Episode> = Vec::with_capacity(table.len());
+    for row in 0..table.len() {
+        let episode = Episode { frame: table.count(row, frame)?, score: table.number(row, score)? };
+        if let Some(last) = episodes.last()
+            && last.frame > episode.frame
+        {
+            let problem = format!("is {} after {}: frames must not go back", episode.frame, last.frame);
+            return Err(table.wrong(row, frame, problem));
+        }
+        episodes.push(episode);
+    }
+    Ok(episodes)
+}
+
+fn read_td_errors(path: &Path, ending: Ending) -> Result<Vec<TdError>, ReportError> {
+    let Some(table) = Table::read(path, ending)?.filter(|table| !table.is_blank()) else {
+        return Ok(Vec::new());
+    };
+    let (frame, player_score) = (table.column("frame")?, table.column("player_score")?);
+    let (abs_error, abs_target) = (table.column("abs_error")?, table.column("abs_target")?);
+    let mut rows: Vec<TdError> = Vec::with_capacity(table.len());
+    for row in 0..table.len() {
+        let score = table.number(row, player_score)?;
+        if score.fract() != 0.0 {
+            return Err(table.wrong(row, player_score, format!("is {score}, not a whole number")));
+        }
+        let at = table.count(row, frame)?;
+        if rows.last().is_some_and(|last| last.frame > at) {
+            return Err(table.wrong(row, frame, format!("is {at}: frames must not go back")));
+        }
+        rows.push(TdError {
+            frame: at,
+            player_score: score as i64,
+            // A diverging agent may have written NaN or inf before it was stopped: kept, and left out of lines.
+            abs_error: table.get(row, abs_error).unwrap_or(f64::NAN),
+            abs_target: table.get(row, abs_target).unwrap_or(f64::NAN),
+        });
+    }
+    Ok(rows)
+}
+
+fn read_saturated(path: &Path, ending: Ending) -> Result<u64, ReportError> {
+    let Some(table) = Table::read(path, ending)? else { return Ok(0) };
+    let Some(column) = table.optional_column("saturated") else { return Ok(0) };
+    let last = (0..table.len()).rev().find_map(|row| table.get(row, column));
+    Ok(last.map_or(0, |value| value as u64))
+}
+
+fn flatten(prefix: &str, table: &toml::Table, into: &mut BTreeMap<String, String>) {
+    for (key, value) in table {
+        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            toml::Value::Table(inner) => flatten(&key, inner, into),
+            toml::Value::String(text) => {
+                into.insert(key, text.clone());
+            }
+            other => {
+                into.insert(key, plain(other));
+            }
+        }
+    }
+}
+
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(flag) => flag.to_string(),
+        toml::Value::Datetime(moment) => moment.to_string(),
+        toml::Value::Array(items) => {
+            format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", "))
+        }
+        toml::Value::Table(inner) => {
+            let pairs: Vec<String> =
+                inner.iter().map(|(key, item)| format!("{key} = {}", plain(item))).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The statistics of a report. Seeds are the unit of replication throughout.
+//!
+//! Resampling is deterministic: the same runs give the same intervals to the last digit, on every machine.
+
+use serde::Serialize;
+
+use crate::run::Episode;
+
+/// Momentum of the moving average over episodes, as the paper's authors draw their curves.
+pub const MOMENTUM: f64 = 0.98;
+/// Share of a seed's episodes, from the end, whose mean is its final score.
+pub const FINAL_SHARE: f64 = 0.1;
+/// The fewest episodes that a final score is taken over, where there are that many.
+pub const FINAL_EPISODES: usize = 20;
+/// Below this many seeds a report warns.
+pub const FEW_SEEDS: usize = 5;
+
+const TABLE_RESAMPLES: usize = 20_000;
+const BAND_RESAMPLES: usize = 1_000;
+const RESAMPLING_SEED: u64 = 0x5EED_0F5E_C7A1;
+
+/// A small generator of random numbers for resampling (SplitMix64): fixed, so that reports are reproducible.
+#[derive(Clone, Debug)]
+pub struct Generator(u64);
+
+impl Generator {
+    /// A generator that always gives the same numbers for the same seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A random index below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
+    }
+}
+
+/// Bias-corrected exponential moving average: the t-th output is the weighted mean of the first t values, with
+/// weights that fall by `momentum` for each step back.
+///
+/// ```
+/// let smoothed = spectral_report::stats::smooth(&[1.0, 3.0], 0.5);
+/// assert_eq!(smoothed[0], 1.0);
+/// assert!((smoothed[1] - (0.25 * 1.0 + 0.5 * 3.0) / 0.75).abs() < 1e-12);
+/// ```
+pub fn smooth(values: &[f64], momentum: f64) -> Vec<f64> {
+    let mut average = 0.0;
+    let mut weight = 0.0;
+    values
+        .iter()
+        .map(|value| {
+            average = momentum * average + (1.0 - momentum) * value;
+            weight = momentum * weight + (1.0 - momentum);
+            average / weight
+        })
+        .collect()
+}
+
+/// Reads a step function at the frames of `grid`: the value of the latest point at or before each frame, nothing
+/// before the first point and nothing beyond `until`, the frame that the agent has reached.
+pub fn resample(frames: &[u64], values: &[f64], grid: &[u64], until: u64) -> Vec<Option<f64>> {
+    let mut next = 0;
+    grid.iter()
+        .map(|&frame| {
+            while next < frames.len() && frames[next] <= frame {
+                next += 1;
+            }
+            (next > 0 && frame <= until).then(|| values[next - 1])
+        })
+        .collect()
+}
+
+/// Arithmetic mean; `None` of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The `share` quantile (0 to 1) of values sorted in ascending order, with linear interpolation between neighbours.
+///
+/// # Panics
+/// If `sorted` is empty.
+pub fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
+}
+
+/// A range of plausible values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether the two ranges share a point.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// Means of bootstrap resamples of `values`, in the order in which they were drawn.
+fn bootstrap_means(values: &[f64], resamples: usize, generator: &mut Generator) -> Vec<f64> {
+    let n = values.len();
+    (0..resamples).map(|_| (0..n).map(|_| values[generator.below(n)]).sum::<f64>() / n as f64).collect()
+}
+
+fn central(mut values: Vec<f64>, level: f64) -> Interval {
+    values.sort_by(f64::total_cmp);
+    let tail = (1.0 - level) / 2.0;
+    Interval { low: percentile(&values, tail), high: percentile(&values, 1.0 - tail) }
+}
+
+/// Percentile bootstrap interval of the mean over seeds; `None` for fewer than two values, of which no spread can
+/// be known.
+pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mut generator = Generator::new(RESAMPLING_SEED);
+    Some(central(bootstrap_means(values, TABLE_RESAMPLES, &mut generator), level))
+}
+
+/// Percentile bootstrap interval of mean(first) − mean(second), each resampled for itself; `None` if either has
+/// fewer than two values.
+pub fn difference_interval(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+    if first.len() < 2 || second.len() < 2 {
+        return None;
+    }
+    let mut generator = Generator::new(RESAMPLING_SEED);
+    let first = bootstrap_means(first, TABLE_RESAMPLES, &mut generator);
+    let second = bootstrap_means(second, TABLE_RESAMPLES, &mut generator);
+    Some(central(first.iter().zip(&second).map(|(a, b)| a - b).collect(), level))
+}
+
+/// Standard deviation of the bootstrapped mean; `None` for fewer than two values.
+pub fn bootstrap_deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    // The same draws at every point of a curve, so that a band is as smooth as the curves it is made of.
+    let mut generator = Generator::new(RESAMPLING_SEED);
+    let means = bootstrap_means(values, BAND_RESAMPLES, &mut generator);
+    let centre = means.iter().sum::<f64>() / means.len() as f64;
+    let variance = means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / means.len() as f64;
+    Some(variance.sqrt())
+}
+
+/// How many episodes from the end make a final score.
+pub fn final_window(episodes: usize) -> usize {
+    let share = (episodes as f64 * FINAL_SHARE).ceil() as usize;
+    share.max(FINAL_EPISODES).min(episodes)
+}
+
+/// A seed's final score: the mean of the last tenth of its episodes, or of the last 20 if that is more; `None` if
+/// no episode has finished.
+pub fn final_score(episodes: &[Episode]) -> Option<f64> {
+    let window = &episodes[episodes.len() - final_window(episodes.len())..];
+    (!window.is_empty()).then(|| window.iter().map(|e| e.score).sum::<f64>() / window.len() as f64)
+}
+
+/// One point of a curve over seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// Emulator frames.
+    pub frame: u64,
+    /// Mean over the seeds that have a value here.
+    pub mean: f64,
+    /// Mean less one bootstrapped standard deviation; the mean itself for a single seed.
+    pub low: f64,
+    /// Mean plus one bootstrapped standard deviation; the mean itself for a single seed.
+    pub high: f64,
+    /// How many seeds have a value here.
+    pub seeds: usize,
+}
+
+/// Equally spaced frames from one step to `last`, both included.
+pub fn frame_grid(last: u64, points: u64) -> Vec<u64> {
+    let points = points.min(last.max(1));
+    (1..=points).map(|k| (u128::from(last) * u128::from(k) / u128::from(points)) as u64).collect()
+}
+
+/// The smoothed score curve of one seed on a grid.
+pub fn seed_curve(episodes: &[Episode], grid: &[u64], until: u64) -> Vec<Option<f64>> {
+    let frames: Vec<u64> = episodes.iter().map(|episode| episode.frame).collect();
+    let scores: Vec<f64> = episodes.iter().map(|episode| episode.score).collect();
+    resample(&frames, &smooth(&scores, MOMENTUM), grid, until)
+}
+
+/// Mean and band over the curves of several seeds, at every frame where at least one has a value.
+pub fn curve_over_seeds(grid: &[u64], curves: &[Vec<Option<f64>>]) -> Vec<CurvePoint> {
+    let mut points = Vec::with_capacity(grid.len());
+    for (at, &frame) in grid.iter().enumerate() {
+        let values: Vec<f64> = curves.iter().filter_map(|curve| curve[at]).collect();
+        if let Some(mean) = mean(&values) {
+            let spread = bootstrap_deviation(&values).unwrap_or(0.0);
+            points.push(CurvePoint {
+                frame,
+                mean,
+                low: mean - spread,
+                high: mean + spread,
+                seeds: values.len(),
+            });
+        }
+    }
+    points
+}

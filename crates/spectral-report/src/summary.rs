@@ -1,0 +1,140 @@
+//! What a report found, as data: the same numbers as in the HTML, for programs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::words::number;
+
+/// Everything a report found. Written beside it as `summary.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReportSummary {
+    /// The HTML report.
+    pub html: PathBuf,
+    /// One entry per task.
+    pub tasks: Vec<TaskSummary>,
+}
+
+/// What was found on one task, under one protocol and length.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskSummary {
+    /// Name of the task.
+    pub task: String,
+    /// Protocol of the runs.
+    pub protocol: String,
+    /// Planned emulator frames per agent.
+    pub frames: u64,
+    /// What the values measure: `score`, the plain score of training episodes.
+    pub metric: String,
+    /// One row per agent, best mean first.
+    pub rows: Vec<Row>,
+    /// The baseline (or, without one, the agent with the best mean) against each other agent.
+    pub comparisons: Vec<Comparison>,
+    /// The findings in plain words.
+    pub findings: Vec<String>,
+    /// What a reader must know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// Final scores of one agent on one task. Only finished seeds count; with none, there is no mean.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Name of the agent.
+    pub agent: String,
+    /// Seeds requested.
+    pub seeds: usize,
+    /// Seeds that trained for all planned frames.
+    pub finished: usize,
+    /// Mean of `per_seed`.
+    pub mean: Option<f64>,
+    /// Lower end of the 90% bootstrap interval of the mean; `None` below two seeds, as are the other ends.
+    pub low90: Option<f64>,
+    /// Upper end of the 90% interval.
+    pub high90: Option<f64>,
+    /// Lower end of the 95% interval.
+    pub low95: Option<f64>,
+    /// Upper end of the 95% interval.
+    pub high95: Option<f64>,
+    /// Final scores of the finished seeds, in order of seed.
+    pub per_seed: Vec<f64>,
+    /// Mean score of random play, where it is known.
+    pub random_baseline: Option<f64>,
+}
+
+/// Two agents side by side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The agent that is compared.
+    pub agent: String,
+    /// The agent it is compared to.
+    pub other: String,
+    /// Mean of `agent` minus mean of `other`.
+    pub difference: f64,
+    /// Lower end of the difference's 90% bootstrap interval; `None` if either agent has fewer than two seeds.
+    pub low90: Option<f64>,
+    /// Upper end of the difference's 90% interval.
+    pub high90: Option<f64>,
+    /// Whether the two means' own 90% intervals overlap.
+    pub overlap90: Option<bool>,
+}
+
+/// The aligned table of final scores that the command prints.
+pub fn text_table(summary: &ReportSummary) -> String {
+    let mut text = String::new();
+    for (index, task) in summary.tasks.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, group(task.frames)));
+        let mut lines = vec![["agent", "seeds", "mean", "90% interval", "95% interval"].map(str::to_owned)];
+        for row in &task.rows {
+            let seeds = if row.finished == row.seeds {
+                row.seeds.to_string()
+            } else {
+                format!("{} of {}", row.finished, row.seeds)
+            };
+            lines.push([
+                row.agent.clone(),
+                seeds,
+                row.mean.map_or_else(|| "–".to_owned(), number),
+                interval(row.low90, row.high90),
+                interval(row.low95, row.high95),
+            ]);
+        }
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 5] = std::array::from_fn(width);
+        for line in &lines {
+            let mut out = format!("  {:<1$}", line[0], widths[0]);
+            for column in 1..5 {
+                out.push_str(&format!("   {:>1$}", line[column], widths[column]));
+            }
+            text.push_str(out.trim_end());
+            text.push('\n');
+        }
+        for warning in &task.warnings {
+            text.push_str(&format!("  note: {warning}\n"));
+        }
+    }
+    text
+}
+
+/// An interval as text, or a dash.
+pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{} to {}", number(low), number(high)),
+        _ => "–".to_owned(),
+    }
+}
+
+/// A count with commas between groups of three digits.
+pub(crate) fn group(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

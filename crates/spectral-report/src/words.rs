@@ -1,0 +1,261 @@
+//! Findings in plain words, computed from the data and from nothing else.
+
+use crate::analysis::{Agent, Task};
+use crate::run::{AgentRun, AgentStatus, RunStatus};
+use crate::stats::FEW_SEEDS;
+use crate::summary::{Row, interval};
+
+/// TD percentage error that the paper calls the cusp of playing well.
+pub(crate) const CRUCIAL_PERCENT: f64 = 5.0;
+
+/// A value with about three significant digits, thousands separated, and a proper minus sign.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "not finite".to_owned();
+    }
+    let size = value.abs();
+    let text = if size >= 1e9 {
+        format!("{size:.2e}")
+    } else if size >= 1000.0 {
+        crate::summary::group(size.round() as u64)
+    } else if size >= 100.0 {
+        format!("{size:.0}")
+    } else if size >= 10.0 {
+        format!("{size:.1}")
+    } else {
+        format!("{size:.2}")
+    };
+    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
+    if value < 0.0 && !zero { format!("−{text}") } else { text }
+}
+
+/// Frames as an axis writes them: 150k, 2.5M.
+pub(crate) fn short_count(value: f64) -> String {
+    let size = value.abs();
+    let (scaled, unit) = if size >= 1e9 {
+        (value / 1e9, "G")
+    } else if size >= 1e6 {
+        (value / 1e6, "M")
+    } else if size >= 1e3 {
+        (value / 1e3, "k")
+    } else {
+        (value, "")
+    };
+    let digits = format!("{:.3}", scaled.abs());
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    let sign = if value < 0.0 && digits != "0" { "−" } else { "" };
+    format!("{sign}{digits}{unit}")
+}
+
+/// Seconds as people say them.
+pub(crate) fn duration(seconds: f64) -> String {
+    let total = seconds.max(0.0).round() as u64;
+    match total {
+        0..60 => format!("{total} s"),
+        60..3600 => format!("{} min {:02} s", total / 60, total % 60),
+        _ => format!("{} h {:02} min", total / 3600, total % 3600 / 60),
+    }
+}
+
+/// "a", "a and b", "a, b and c".
+pub(crate) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [init @ .., last] => format!("{} and {last}", init.join(", ")),
+    }
+}
+
+fn seeds(count: usize) -> String {
+    if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") }
+}
+
+/// What the data of one task show.
+pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let measured: Vec<&Row> = task.rows.iter().filter(|row| row.mean.is_some()).collect();
+    let Some(best) = measured.first() else {
+        return vec!["No seed has finished yet, so there is nothing to compare.".to_owned()];
+    };
+    let mean = |row: &Row| row.mean.map_or_else(String::new, number);
+    let spread = match (best.low90, best.high90) {
+        (Some(_), Some(_)) => format!(" (90% interval {})", interval(best.low90, best.high90)),
+        _ => " (one seed, so no interval)".to_owned(),
+    };
+    let verb = if measured.len() > 1 { "has the highest mean score" } else { "has a mean score of" };
+    let comma = if measured.len() > 1 { ", " } else { " " };
+    sentences.push(format!(
+        "After {} frames, {} {verb}{comma}{}{spread}.",
+        short_count(task.frames as f64),
+        best.agent,
+        mean(best),
+    ));
+
+    let row_of = |name: &str| task.rows.iter().find(|row| row.agent == name);
+    let (mut above, mut below, mut level, mut unknown) = (vec![], vec![], vec![], vec![]);
+    for comparison in &task.comparisons {
+        let Some(other) = row_of(&comparison.other) else { continue };
+        let named = format!("{} ({})", other.agent, mean(other));
+        match comparison.overlap90 {
+            Some(true) => level.push(named),
+            Some(false) if comparison.difference > 0.0 => above.push(named),
+            Some(false) => below.push(named),
+            None => unknown.push(named),
+        }
+    }
+    if let Some(agent) = task.comparisons.first().and_then(|comparison| row_of(&comparison.agent)) {
+        let subject = format!("{} ({})", agent.agent, mean(agent));
+        let clear = |others: &[String]| {
+            if others.len() == 1 {
+                "their 90% intervals do not overlap"
+            } else {
+                "none of their 90% intervals overlaps its own"
+            }
+        };
+        if !above.is_empty() {
+            sentences.push(format!("{subject} lies above {}: {}.", list(&above), clear(&above)));
+        }
+        if !below.is_empty() {
+            sentences.push(format!("{subject} lies below {}: {}.", list(&below), clear(&below)));
+        }
+        if !level.is_empty() {
+            sentences.push(format!(
+                "{subject} cannot be told apart from {} by these seeds: the 90% intervals overlap.",
+                list(&level)
+            ));
+        }
+        if !unknown.is_empty() {
+            sentences.push(format!(
+                "{subject} and {} cannot be compared with confidence: an interval needs two finished seeds on both sides.",
+                list(&unknown)
+            ));
+        }
+    }
+    sentences.extend(td_finding(task));
+    sentences
+}
+
+/// At how many of the player's scores each agent's values were accurate in the end.
+fn td_finding(task: &Task<'_>) -> Option<String> {
+    let mut parts = Vec::new();
+    for agent in &task.agents {
+        let ends: Vec<f64> =
+            agent.td_lines.iter().filter_map(|line| line.values.iter().rev().find_map(|v| *v)).collect();
+        if !ends.is_empty() {
+            let accurate = ends.iter().filter(|&&percent| percent <= CRUCIAL_PERCENT).count();
+            parts.push(format!("{} at {accurate} of the {} it met", agent.name, ends.len()));
+        }
+    }
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Player's scores at which the TD error ended at or below {CRUCIAL_PERCENT}% of the target: {}.",
+            list(&parts)
+        )
+    })
+}
+
+/// What a reader must know before believing the numbers of one task.
+pub(crate) fn warnings(task: &Task<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    for agent in &task.agents {
+        notes.extend(unfinished_note(task, agent));
+        let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();
+        if silent > 0 {
+            notes.push(format!(
+                "{}: {} finished without completing an episode and has no score to count.",
+                agent.name,
+                seeds(silent)
+            ));
+        }
+        let saturated: Vec<String> = (agent.finished.iter().chain(&agent.unfinished))
+            .filter(|run| run.saturated > 0)
+            .map(|run| format!("{} with seed {}", crate::summary::group(run.saturated), run.seed))
+            .collect();
+        if !saturated.is_empty() {
+            notes.push(format!(
+                "{}: rewards beyond the codec's capacity were cut off: {}.",
+                agent.name,
+                list(&saturated)
+            ));
+        }
+        notes.extend(settings_note(agent));
+    }
+    let few: Vec<String> = task
+        .rows
+        .iter()
+        .filter(|row| row.mean.is_some() && row.per_seed.len() < FEW_SEEDS)
+        .map(|row| format!("{} ({})", row.agent, row.per_seed.len()))
+        .collect();
+    if !few.is_empty() {
+        notes.push(format!(
+            "Fewer than {FEW_SEEDS} finished seeds: {}. Bootstrap intervals from so few seeds are too narrow: \
+             read them as a rough guide.",
+            list(&few)
+        ));
+    }
+    let versions: std::collections::BTreeSet<&str> =
+        task.runs.iter().map(|run| run.version.as_str()).collect();
+    if versions.len() > 1 {
+        let versions: Vec<String> = versions.into_iter().map(str::to_owned).collect();
+        notes.push(format!("These runs come from different versions of spectral: {}.", list(&versions)));
+    }
+    notes
+}
+
+fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
+    if agent.unfinished.is_empty() {
+        return None;
+    }
+    let each: Vec<String> = agent.unfinished.iter().map(|run| standing(task, run)).collect();
+    let consequence = if agent.finished.is_empty() {
+        "None of its seeds has finished: the dashed curve is provisional and the table leaves it out"
+            .to_owned()
+    } else {
+        format!(
+            "Its mean covers the {} that finished; the others are drawn thin and dashed",
+            seeds(agent.finished.len())
+        )
+    };
+    Some(format!("{}: {}. {consequence}.", agent.name, list(&each)))
+}
+
+/// Where an unfinished seed stands.
+fn standing(task: &Task<'_>, run: &AgentRun) -> String {
+    let at = short_count(run.frames as f64);
+    if run.status == AgentStatus::Stopped {
+        let reason = run.reason.trim().trim_end_matches('.');
+        let why = if reason.is_empty() { "no reason was recorded" } else { reason };
+        return format!("seed {} was stopped at {at} frames ({why})", run.seed);
+    }
+    let owner = task.runs.iter().find(|owner| owner.agents.iter().any(|agent| std::ptr::eq(agent, run)));
+    let state = match owner.map(|owner| owner.status) {
+        Some(RunStatus::Interrupted) => "was interrupted",
+        _ => "is unfinished",
+    };
+    format!("seed {} {state} at {at} of {} frames", run.seed, short_count(task.frames as f64))
+}
+
+/// Seeds of one agent that did not run with the same settings are not replicates of one another.
+fn settings_note(agent: &Agent<'_>) -> Option<String> {
+    let members: Vec<&AgentRun> = agent.finished.iter().chain(&agent.unfinished).copied().collect();
+    let first = members.first()?;
+    let mut differing = std::collections::BTreeSet::new();
+    for run in &members {
+        for key in run.settings.keys().chain(first.settings.keys()) {
+            if key != "seed" && run.settings.get(key) != first.settings.get(key) {
+                differing.insert(key.clone());
+            }
+        }
+        if run.codec != first.codec {
+            differing.insert("codec".to_owned());
+        }
+    }
+    let differing: Vec<String> = differing.into_iter().collect();
+    (!differing.is_empty()).then(|| {
+        format!(
+            "{}: its seeds ran with different settings ({}), so their mean mixes them.",
+            agent.name,
+            list(&differing)
+        )
+    })
+}
