@@ -17,11 +17,18 @@
 //! # Ok::<(), spectral_env::TaskError>(())
 //! ```
 
+pub mod analysis;
+pub mod bench;
+mod catch;
 mod env;
 mod game;
+mod investor;
 mod nearest;
 mod pong;
+mod ponglantis;
 mod registry;
+mod shooting;
+mod twenty48;
 
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
 pub use nearest::nearest;

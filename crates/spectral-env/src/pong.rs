@@ -2,7 +2,7 @@
 //! `exponential-pong-mini` themselves.
 //!
 //! Time goes in steps: both paddles move by at most one row, then the ball moves by one cell along its diagonal.
-//! All chance is an argument of [`Rally::advance`] and [`Rally::serve`], so that dynamic programming enumerates
+//! All chance is an argument of [`Rally::advance`] and [`Rally::new`], so that dynamic programming enumerates
 //! the very transitions that the tasks play.
 
 use crate::env::Step;
@@ -22,7 +22,7 @@ pub(crate) const PADDLE_MAX: u8 = (HEIGHT - PADDLE) as u8;
 pub(crate) const GAME: u8 = 21;
 /// Steps after which an episode of Pong is cut off.
 pub(crate) const STEP_LIMIT: u32 = 10_000;
-/// Columns where a serve starts.
+/// The column where a serve to the player starts; one to the computer starts a column before it.
 const SERVE_COLUMN: u8 = (WIDTH / 2) as u8;
 
 /// What the actions are called.
@@ -73,27 +73,18 @@ pub(crate) struct Rally {
 }
 
 impl Rally {
-    /// Both paddles in the middle, the ball as served.
+    /// A serve. Every point starts with both paddles in the middle, which makes the points of a game independent
+    /// and its exact value computable.
     pub(crate) fn new(serve: Serve) -> Self {
-        let mut rally = Rally {
-            ball_x: SERVE_COLUMN,
-            ball_y: 0,
-            to_player: true,
-            down: true,
+        Rally {
+            // The same distance to both paddles.
+            ball_x: if serve.to_player { SERVE_COLUMN } else { SERVE_COLUMN - 1 },
+            ball_y: serve.row,
+            to_player: serve.to_player,
+            down: serve.down,
             player: PADDLE_MAX / 2,
             computer: PADDLE_MAX / 2,
-        };
-        rally.serve(serve);
-        rally
-    }
-
-    /// Puts the ball back into the middle; the paddles stay where they are.
-    pub(crate) fn serve(&mut self, serve: Serve) {
-        // The same distance to both paddles: 6 columns.
-        self.ball_x = if serve.to_player { SERVE_COLUMN } else { SERVE_COLUMN - 1 };
-        self.ball_y = serve.row;
-        self.to_player = serve.to_player;
-        self.down = serve.down;
+        }
     }
 
     /// One step: the player moves as told, the computer's paddle follows the ball if `follows`, the ball flies.
@@ -103,14 +94,14 @@ impl Rally {
             2 => (self.player + 1).min(PADDLE_MAX),
             _ => self.player,
         };
+        let (x, y, down) = self.next_cell();
         if follows {
-            if self.ball_y < self.computer {
+            if y < self.computer {
                 self.computer -= 1;
-            } else if self.ball_y > self.computer + (PADDLE as u8 - 1) {
+            } else if y > self.computer + (PADDLE as u8 - 1) {
                 self.computer += 1;
             }
         }
-        let (x, y, down) = self.next_cell();
         let (reached, paddle) = match x {
             0 => (Winner::Player, self.computer),
             x if x as usize == WIDTH - 1 => (Winner::Computer, self.player),
@@ -260,7 +251,7 @@ impl Game for Pong {
                 Winner::Player => (self.player_points, score) = (self.player_points + 1, 1.0),
                 Winner::Computer => (self.computer_points, score) = (self.computer_points + 1, -1.0),
             }
-            self.rally.serve(Serve::draw(rng));
+            self.rally = Rally::new(Serve::draw(rng));
         }
         let factor = if self.exponential { f64::from(1u32 << before) } else { 1.0 };
         let terminated = self.player_points >= GAME || self.computer_points >= GAME;
@@ -311,5 +302,102 @@ impl Game for Pong {
         let steps = checked("the step count", from.u32()?, 0..=STEP_LIMIT)?;
         *self = Pong { exponential: self.exponential, rally, player_points, computer_points, steps };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_rally()(
+            ball_x in 1..WIDTH as u8 - 1,
+            ball_y in 0..HEIGHT as u8,
+            to_player: bool,
+            down: bool,
+            player in 0..=PADDLE_MAX,
+            computer in 0..=PADDLE_MAX,
+        ) -> Rally {
+            Rally { ball_x, ball_y, to_player, down, player, computer }
+        }
+    }
+
+    /// The player sees the board as the computer does in a mirror.
+    fn mirrored(rally: Rally) -> Rally {
+        Rally {
+            ball_x: WIDTH as u8 - 1 - rally.ball_x,
+            to_player: !rally.to_player,
+            player: rally.computer,
+            computer: rally.player,
+            ..rally
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_ball_flies_diagonally_and_bounces(before in any_rally(), action in 0usize..3, follows: bool) {
+            let mut after = before;
+            let winner = after.advance(action, follows);
+            prop_assert!(after.player <= PADDLE_MAX && after.player.abs_diff(before.player) <= 1);
+            prop_assert!(after.computer <= PADDLE_MAX && after.computer.abs_diff(before.computer) <= 1);
+            prop_assert!(follows || after.computer == before.computer);
+            if let Some(winner) = winner {
+                let edge = if winner == Winner::Player { 1 } else { WIDTH as u8 - 2 };
+                prop_assert_eq!(before.ball_x, edge);
+                prop_assert_eq!(before.to_player, winner == Winner::Computer);
+                return Ok(());
+            }
+            prop_assert!((1..WIDTH as u8 - 1).contains(&after.ball_x) && (after.ball_y as usize) < HEIGHT);
+            prop_assert_eq!(after.ball_y.abs_diff(before.ball_y), 1);
+            if after.to_player == before.to_player {
+                let forward = i16::from(after.ball_x) - i16::from(before.ball_x);
+                prop_assert_eq!(forward, if before.to_player { 1 } else { -1 });
+                prop_assert_eq!(after.down, after.ball_y > before.ball_y);
+                let at_wall = before.ball_y == 0 || before.ball_y as usize == HEIGHT - 1;
+                prop_assert!(at_wall || after.down == before.down, "only walls turn a free ball");
+            } else {
+                let paddle = if before.to_player { after.player } else { after.computer };
+                prop_assert_eq!(after.ball_x, before.ball_x);
+                prop_assert_eq!(after.ball_y - paddle, u8::from(after.down), "the half that is hit aims");
+            }
+        }
+
+        #[test]
+        fn both_sides_have_the_same_rules(before in any_rally()) {
+            // Neither paddle moves: a mirrored rally must stay the mirror of the other.
+            let (mut one, mut other) = (before, mirrored(before));
+            for _ in 0..60 {
+                let points = (one.advance(0, false), other.advance(0, false));
+                match points {
+                    (None, None) => prop_assert_eq!(one, mirrored(other)),
+                    (Some(Winner::Player), Some(Winner::Computer)) => break,
+                    (Some(Winner::Computer), Some(Winner::Player)) => break,
+                    _ => prop_assert!(false, "{:?}", points),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exponential_rewards_double_with_each_own_point() {
+        let mut rng = Stream::new(1, spectral_core::rng::Purpose::Other, 0);
+        let winning = Rally { ball_x: 1, ball_y: 8, to_player: false, down: false, player: 4, computer: 0 };
+        let losing = Rally { ball_x: 12, ball_y: 8, to_player: true, down: false, player: 0, computer: 4 };
+        let mut game = Pong::new(true);
+        for n in 0..GAME {
+            game.rally = losing;
+            let factor = f64::from(2u32.pow(n.into()));
+            let lost = game.step(0, &mut rng);
+            assert_eq!((lost.reward, lost.score, lost.player_score), (-factor, -1.0, n));
+            game.computer_points = 0;
+            game.rally = winning;
+            let won = game.step(0, &mut rng);
+            assert_eq!((won.reward, won.score, won.player_score), (factor, 1.0, n + 1));
+            assert_eq!(won.terminated, n + 1 == GAME);
+        }
+        let mut plain = Pong::new(false);
+        (plain.rally, plain.player_points) = (winning, 7);
+        assert_eq!(plain.step(0, &mut rng).reward, 1.0);
     }
 }

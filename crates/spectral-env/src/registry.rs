@@ -1,9 +1,13 @@
 //! The tasks by name, and the options that they take.
 
+use crate::catch::{self, Catch};
 use crate::env::Env;
-use crate::game::GameTask;
+use crate::game::{Game, GameTask};
+use crate::investor::{self, Market, Signals};
 use crate::nearest::nearest;
 use crate::pong::{self, Pong};
+use crate::ponglantis::{PONG_POINTS, Ponglantis, Variant};
+use crate::twenty48::{self, Twenty48};
 use std::fmt;
 use std::str::FromStr;
 
@@ -199,40 +203,134 @@ pub struct TaskInfo {
     pub best_score_is: &'static str,
     /// How the task can be seen, besides [`ObservationKind::Auto`].
     pub observations: &'static [ObservationKind],
+    /// The page that describes it, in the project's repository.
+    pub page: &'static str,
     /// True if the task takes `reward_scale`.
     pub has_reward_scale: bool,
-    make: fn(&'static TaskInfo, &TaskOptions) -> Box<dyn Env>,
+    make: fn(&TaskInfo, &TaskOptions) -> Box<dyn Env>,
 }
 
 const BOARD: &[ObservationKind] =
     &[ObservationKind::Vector, ObservationKind::Planes, ObservationKind::Pixels];
 
-static TASKS: [TaskInfo; 2] = [
+static TASKS: [TaskInfo; 9] = [
     TaskInfo {
         name: "pong-mini",
         summary: "Pong on a 14 × 10 board against a computer paddle, first to 21",
-        random_score: -10.5,
+        random_score: -11.28,
         best_score: Some(21.0),
-        best_score_is: "bound",
+        best_score_is: "exact optimum (dynamic programming)",
         observations: BOARD,
+        page: "docs/tasks/pong.md",
         has_reward_scale: false,
-        make: |info, options| make_pong(info, options, false),
+        make: |info, options| pong(info, options, false),
     },
     TaskInfo {
         name: "exponential-pong-mini",
         summary: "pong-mini with every reward × 2^(own score): the paper's Exponential Pong in small",
-        random_score: -10.5,
+        random_score: -11.28,
         best_score: Some(21.0),
-        best_score_is: "bound",
+        best_score_is: "exact optimum (dynamic programming)",
         observations: BOARD,
+        page: "docs/tasks/pong.md",
         has_reward_scale: false,
-        make: |info, options| make_pong(info, options, true),
+        make: |info, options| pong(info, options, true),
+    },
+    TaskInfo {
+        name: "ponglantis-mini",
+        summary: "Pong to 10 points against a strong opponent, then shooting for rewards 1000 times larger",
+        random_score: -9.8,
+        best_score: Some(24_007.0),
+        best_score_is: "exact optimum (dynamic programming)",
+        observations: BOARD,
+        page: "docs/tasks/ponglantis.md",
+        has_reward_scale: false,
+        make: |info, options| ponglantis(info, options, Variant { divisor: 1.0, reverse: false }),
+    },
+    TaskInfo {
+        name: "ponglantis-mini-easier",
+        summary: "ponglantis-mini with the shooting rewards, as the player perceives them, divided by 10",
+        random_score: -9.8,
+        best_score: Some(24_007.0),
+        best_score_is: "exact optimum (dynamic programming)",
+        observations: BOARD,
+        page: "docs/tasks/ponglantis.md",
+        has_reward_scale: false,
+        make: |info, options| ponglantis(info, options, Variant { divisor: 10.0, reverse: false }),
+    },
+    TaskInfo {
+        name: "ponglantis-mini-even-easier",
+        summary: "ponglantis-mini with the shooting rewards, as the player perceives them, divided by 100",
+        random_score: -9.8,
+        best_score: Some(24_007.0),
+        best_score_is: "exact optimum (dynamic programming)",
+        observations: BOARD,
+        page: "docs/tasks/ponglantis.md",
+        has_reward_scale: false,
+        make: |info, options| ponglantis(info, options, Variant { divisor: 100.0, reverse: false }),
+    },
+    TaskInfo {
+        name: "reverse-ponglantis-mini",
+        summary: "ponglantis-mini with the phases reversed: shooting first, then Pong",
+        random_score: 915.7,
+        best_score: Some(24_007.0),
+        best_score_is: "exact optimum (dynamic programming)",
+        observations: BOARD,
+        page: "docs/tasks/ponglantis.md",
+        has_reward_scale: false,
+        make: |info, options| ponglantis(info, options, Variant { divisor: 1.0, reverse: true }),
+    },
+    TaskInfo {
+        name: "2048",
+        summary: "the game 2048: reward is the value of merged tiles",
+        random_score: 1095.0,
+        best_score: Some(328_946.0),
+        best_score_is: "best known to us (Wu et al. 2014, learned values and search)",
+        observations: BOARD,
+        page: "docs/tasks/2048.md",
+        has_reward_scale: false,
+        make: |info, options| task(info, &twenty48::ACTIONS, 0, options, Twenty48::default()),
+    },
+    TaskInfo {
+        name: "investor",
+        summary: "compounding capital: positions by visible signals, reward is the profit in currency",
+        random_score: 0.18,
+        best_score: Some(1.507),
+        best_score_is: "upper bound (enumeration)",
+        observations: &[ObservationKind::Vector],
+        page: "docs/tasks/investor.md",
+        has_reward_scale: false,
+        make: |info, options| task(info, &investor::ACTIONS, 0, options, Market::new(Signals::nth(0))),
+    },
+    TaskInfo {
+        name: "catch-scale",
+        summary: "catch a falling ball; every reward × the option reward_scale",
+        random_score: -0.6,
+        best_score: Some(1.0),
+        best_score_is: "exact optimum (always caught)",
+        observations: BOARD,
+        page: "docs/tasks/catch.md",
+        has_reward_scale: true,
+        make: |info, options| task(info, &catch::ACTIONS, 0, options, Catch::new(options.reward_scale)),
     },
 ];
 
-fn make_pong(info: &'static TaskInfo, options: &TaskOptions, exponential: bool) -> Box<dyn Env> {
-    let game = Pong::new(exponential);
-    Box::new(GameTask::new(info.name, &pong::ACTIONS, pong::GAME, options.observation, game))
+fn task<G: Game + 'static>(
+    info: &TaskInfo,
+    actions: &[&str],
+    max_player_score: u8,
+    options: &TaskOptions,
+    game: G,
+) -> Box<dyn Env> {
+    Box::new(GameTask::new(info.name, actions, max_player_score, options.observation, game))
+}
+
+fn pong(info: &TaskInfo, options: &TaskOptions, exponential: bool) -> Box<dyn Env> {
+    task(info, &pong::ACTIONS, pong::GAME, options, Pong::new(exponential))
+}
+
+fn ponglantis(info: &TaskInfo, options: &TaskOptions, variant: Variant) -> Box<dyn Env> {
+    task(info, &pong::ACTIONS, PONG_POINTS, options, Ponglantis::new(variant))
 }
 
 /// All built-in tasks.
