@@ -11,6 +11,7 @@
 mod access;
 mod architecture;
 mod backend;
+pub mod bench;
 mod cpu;
 pub mod layout;
 mod network;

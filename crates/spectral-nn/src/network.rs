@@ -3,7 +3,7 @@
 use crate::architecture::{Architecture, ArchitectureError};
 use crate::backend::{AdamBuffers, AdamSettings, Backend, Pass};
 use crate::cpu::Cpu;
-use crate::layout::Plan;
+use crate::layout::{Affine, Plan};
 
 /// Which of an agent's two networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +133,11 @@ impl<B: Backend> Network<B> {
     /// The shape of every network of the population.
     pub fn architecture(&self) -> &Architecture {
         &self.architecture
+    }
+
+    /// The layers with their places in the canonical [layout](crate::layout), first to last.
+    pub fn layers(&self) -> impl Iterator<Item = &Affine> {
+        self.plan.affines()
     }
 
     /// Number of networks.

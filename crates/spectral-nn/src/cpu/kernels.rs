@@ -197,7 +197,8 @@ unsafe fn block<S: Simd, const R: usize, const N: usize>(tile: &Tile, first: usi
                 let at = v * S::LANES;
                 let value = match tile.end {
                     End::Store => sum,
-                    End::Relu => S::max(sum, S::splat(0.0)),
+                    // What is not a number must stay so, to be noticed.
+                    End::Relu => S::max(S::splat(0.0), sum),
                     End::Add => S::add(load_up_to::<S>(out.add(at), tile.columns - at), sum),
                 };
                 store_up_to::<S>(out.add(at), value, tile.columns - at);

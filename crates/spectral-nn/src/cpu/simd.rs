@@ -21,7 +21,7 @@ pub(crate) trait Simd {
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sqrt(a: Self::V) -> Self::V;
-    /// The larger of both, `b` where `a` is not a number.
+    /// The larger of both, `b` where either is not a number.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// `a · b + c`.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;

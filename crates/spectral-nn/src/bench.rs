@@ -1,0 +1,153 @@
+//! How long a training step takes on this machine.
+
+use crate::architecture::{Architecture, ArchitectureError, Head, Input};
+use crate::backend::AdamSettings;
+use crate::cpu::{Cpu, Instructions, Samples};
+use crate::network::{Network, Which};
+use std::time::Instant;
+
+/// The time of one training step: target forward, online forward, backward, Adam.
+#[derive(Clone, Debug)]
+pub struct StepTiming {
+    /// Median over repeats, in milliseconds.
+    pub median_ms: f64,
+    /// Fastest repeat, in milliseconds.
+    pub min_ms: f64,
+    /// Floating-point operations of one step, in units of 10⁹.
+    pub gflop: f64,
+    /// Threads that shared the work.
+    pub threads: usize,
+    /// Instruction set.
+    pub instructions: Instructions,
+}
+
+impl StepTiming {
+    /// 10⁹ floating-point operations per second at the median.
+    pub fn gflops(&self) -> f64 {
+        self.gflop / (self.median_ms * 1e-3)
+    }
+}
+
+/// The networks of the benchmark: name, architecture, threads.
+pub fn standard() -> Vec<(&'static str, Architecture, usize)> {
+    let planes = |side| Input::Planes { channels: 4, height: side, width: side };
+    vec![
+        ("mlp", Architecture::mlp(Input::Vector { len: 32 }, &[128, 128], Head::new(3, 21)), 1),
+        ("small", Architecture::small_cnn(planes(10), Head::new(3, 21)), 1),
+        ("nature", Architecture::nature(planes(84), Head::new(6, 21)), 2),
+    ]
+}
+
+/// Times the training step of one network for about `seconds`, in repeats of which the median is taken.
+///
+/// ```
+/// use spectral_nn::{Architecture, Head, Input, bench};
+/// let shape = Architecture::mlp(Input::Vector { len: 8 }, &[16], Head::new(2, 1));
+/// let timing = bench::time_step(shape, 32, 1, 0.01).unwrap();
+/// assert!(timing.min_ms > 0.0 && timing.min_ms <= timing.median_ms);
+/// ```
+pub fn time_step(
+    architecture: Architecture,
+    batch: usize,
+    threads: usize,
+    seconds: f64,
+) -> Result<StepTiming, ArchitectureError> {
+    let gflop = architecture.flops_step(batch) as f64 * 1e-9;
+    let backend = Cpu::new();
+    let instructions = backend.instructions();
+    let mut step = Step::new(backend, architecture, batch)?;
+    let (median_ms, min_ms) = in_pool(threads, move || measure(seconds, || step.run()));
+    Ok(StepTiming { median_ms, min_ms, gflop, threads, instructions })
+}
+
+/// 10⁹ floating-point operations per second of a large fully connected layer (a 2048 × 2048 by 2048 × 2048 matrix
+/// product): what this machine's arithmetic allows, to hold step times against.
+pub fn gemm_gflops(threads: usize) -> Result<f64, ArchitectureError> {
+    const SIDE: usize = 2048;
+    let shape = Architecture::mlp(Input::Vector { len: SIDE }, &[], Head::new(SIDE, 1));
+    let mut network = Network::new(Cpu::new(), shape, 1, SIDE)?;
+    let mut random = random();
+    network.init(0, &mut random);
+    let samples: Vec<f32> = (0..SIDE * SIDE).map(|_| random() - 0.5).collect();
+    let (_, min_ms) = in_pool(threads, move || {
+        measure(0.6, || {
+            network.forward(Which::Online, Samples::Floats(&samples), SIDE);
+        })
+    });
+    Ok(2e-9 * (SIDE as f64).powi(3) / (min_ms * 1e-3))
+}
+
+/// One network with a batch of random samples.
+struct Step {
+    network: Network,
+    bytes: Vec<u8>,
+    floats: Vec<f32>,
+    gradient: Vec<f32>,
+    batch: usize,
+}
+
+impl Step {
+    fn new(backend: Cpu, architecture: Architecture, batch: usize) -> Result<Step, ArchitectureError> {
+        let mut random = random();
+        let (mut bytes, mut floats) = (Vec::new(), Vec::new());
+        let count = 2 * batch * architecture.input.len();
+        match architecture.input {
+            Input::Planes { .. } => bytes = (0..count).map(|_| (random() * 256.0) as u8).collect(),
+            Input::Vector { .. } => floats = (0..count).map(|_| random() - 0.5).collect(),
+        }
+        let gradient = (0..batch * architecture.outputs()).map(|_| (random() - 0.5) / batch as f32).collect();
+        let mut network = Network::new(backend, architecture, 1, batch)?;
+        network.init(0, random);
+        Ok(Step { network, bytes, floats, gradient, batch })
+    }
+
+    fn run(&mut self) {
+        let half = self.batch * self.network.architecture().input.len();
+        let samples = |next: bool| match (next, self.bytes.is_empty()) {
+            (false, false) => Samples::Bytes(&self.bytes[..half]),
+            (true, false) => Samples::Bytes(&self.bytes[half..]),
+            (false, true) => Samples::Floats(&self.floats[..half]),
+            (true, true) => Samples::Floats(&self.floats[half..]),
+        };
+        self.network.forward(Which::Target, samples(true), self.batch);
+        self.network.forward_train(samples(false), self.batch);
+        self.network.backward(&self.gradient, &self.gradient);
+        self.network.adam(&[AdamSettings::default()], &[true]);
+    }
+}
+
+/// Runs within a rayon pool of so many threads, or in the calling thread if the pool cannot be had.
+fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(work),
+        Err(_) => work(),
+    }
+}
+
+/// Median and minimum over repeats of the mean milliseconds of one call.
+fn measure(seconds: f64, mut call: impl FnMut()) -> (f64, f64) {
+    const REPEATS: usize = 7;
+    call();
+    let start = Instant::now();
+    call();
+    let one = start.elapsed().as_secs_f64().max(1e-7);
+    let count = ((seconds / REPEATS as f64 / one) as usize).max(1);
+    let mut means: Vec<f64> = (0..REPEATS)
+        .map(|_| {
+            let start = Instant::now();
+            (0..count).for_each(|_| call());
+            start.elapsed().as_secs_f64() / count as f64 * 1e3
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    (means[REPEATS / 2], means[0])
+}
+
+/// A plain generator of numbers in [0, 1): the values hardly matter for timing.
+fn random() -> impl FnMut() -> f32 {
+    let mut state = 0x1234_5678u32;
+    move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32
+    }
+}
