@@ -117,7 +117,7 @@ fn patient(features: &[f32], rng: &mut Stream) -> usize {
     }
 }
 
-/// Pushes at random between left and down, and otherwise only where neither moved anything.
+/// Pushes left or down 96 times in 100, else right or up, without looking.
 fn corner(_: &[f32], rng: &mut Stream) -> usize {
     match rng.below(100) {
         0..=47 => 3,

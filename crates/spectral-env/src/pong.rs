@@ -309,6 +309,7 @@ impl Game for Pong {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::HashMap;
 
     prop_compose! {
         fn any_rally()(
@@ -376,6 +377,32 @@ mod tests {
                     _ => prop_assert!(false, "{:?}", points),
                 }
             }
+        }
+    }
+
+    /// Everything that decides the future is seen: states that look alike are alike.
+    #[test]
+    fn observations_tell_states_apart() {
+        let mut by_features = HashMap::new();
+        let mut by_planes = HashMap::new();
+        for n in 0..12 * HEIGHT * 4 * 81 {
+            let rally = Rally {
+                ball_x: 1 + (n % 12) as u8,
+                ball_y: (n / 12 % HEIGHT) as u8,
+                to_player: n / 120 % 2 == 1,
+                down: n / 240 % 2 == 1,
+                player: (n / 480 % 9) as u8,
+                computer: (n / 4320) as u8,
+            };
+            // At a wall both directions mean the same.
+            let meaning = Rally { down: rally.next_cell().2, ..rally };
+            let mut features = [0.0; RALLY_FEATURES];
+            rally.features(&mut features);
+            assert_eq!(*by_features.entry(features.map(f32::to_bits)).or_insert(meaning), meaning);
+            let mut planes = vec![0; 3 * HEIGHT * WIDTH];
+            rally.planes(&mut planes);
+            let lit: Vec<_> = (0..planes.len()).filter(|&i| planes[i] > 0).map(|i| i as u16).collect();
+            assert_eq!(*by_planes.entry(lit).or_insert(meaning), meaning);
         }
     }
 

@@ -257,6 +257,7 @@ fn shooting_picture(shooting: &Shooting, mut draw: impl FnMut(usize, usize, Part
 mod tests {
     use super::*;
     use spectral_core::rng::Purpose;
+    use std::collections::HashSet;
 
     const FORWARD: Variant = Variant { divisor: 1.0, reverse: false };
 
@@ -285,6 +286,35 @@ mod tests {
             assert_eq!(step.terminated, n == u64::from(SHOOTING.patience));
             assert_eq!(step.life_lost, step.terminated);
         }
+    }
+
+    /// Everything that decides the future is seen: no two states of the shooting phase look alike.
+    #[test]
+    fn observations_tell_shooting_states_apart() {
+        let mut vectors = HashSet::new();
+        let mut planes = HashSet::new();
+        let mut pictures = HashSet::new();
+        let mut states = 0;
+        for reload in 0..=SHOOTING.reload {
+            for since_hit in 0..SHOOTING.patience {
+                for case in 0..Ships::CASES {
+                    let (ships, _) = Ships::nth(&SHOOTING, case);
+                    let mut game = Ponglantis::new(FORWARD);
+                    game.phase = Phase::Shooting(Shooting { reload, since_hit, ships });
+                    let mut features = vec![0.0; Ponglantis::VECTOR];
+                    game.features(&mut features);
+                    vectors.insert(features.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+                    let mut board = vec![0; 4 * HEIGHT * WIDTH];
+                    game.planes(&mut board);
+                    planes.insert(board);
+                    let mut picture = vec![0; 84 * 84];
+                    game.pixels(&mut picture);
+                    pictures.insert(picture);
+                    states += 1;
+                }
+            }
+        }
+        assert_eq!((vectors.len(), planes.len(), pictures.len()), (states, states, states));
     }
 
     #[test]

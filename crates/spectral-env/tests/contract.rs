@@ -244,3 +244,29 @@ fn random_scores_in_the_registry_are_the_measured_ones() {
         assert!(task.best_score.is_none_or(|best| best > task.random_score));
     }
 }
+
+/// The Pong phase of Ponglantis must need skill.
+#[test]
+fn random_play_rarely_reaches_the_shooting_phase() {
+    use spectral_env::analysis::{Opponent, Play, point_probability, reach_probability};
+    let exact = reach_probability(point_probability(Opponent::Ponglantis, Play::Random), 10, 21);
+    let mut env = make("ponglantis-mini", &TaskOptions::default()).unwrap();
+    let (episodes, mut reached) = (6_000, 0.0);
+    for episode in 0..episodes {
+        let mut rng = Stream::new(episode, Purpose::Evaluation, 1);
+        env.reset(&mut rng);
+        loop {
+            let step = env.step(rng.below(3), &mut rng);
+            if step.player_score == 10 {
+                reached += 1.0;
+                break;
+            }
+            if step.terminated || step.truncated {
+                break;
+            }
+        }
+    }
+    let share = reached / episodes as f64;
+    let error = (exact * (1.0 - exact) / episodes as f64).sqrt();
+    assert!(exact < 0.05 && (share - exact).abs() < 4.0 * error, "{share} measured, {exact} exact");
+}
