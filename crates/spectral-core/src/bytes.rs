@@ -144,7 +144,11 @@ impl<'a> StateReader<'a> {
 
     /// Checks that nothing is left over.
     pub fn finish(self) -> Result<(), StateError> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(StateError(format!("{} bytes left over", self.bytes.len()))) }
+        if self.bytes.is_empty() {
+            Ok(())
+        } else {
+            Err(StateError(format!("{} bytes left over", self.bytes.len())))
+        }
     }
 }
 

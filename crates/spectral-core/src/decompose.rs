@@ -1,15 +1,15 @@
 //! Spectral decomposition: a real number as bounded elements, one per frequency, and back.
 //!
-//! **Thermometer code**, the method. Bucket i has width bⁱ and begins at (bⁱ − 1)/(b − 1), where the buckets below
-//! it end. Element i is the share of its bucket that |r| fills, with the sign of r:
+//! **Thermometer code**, the method. Bucket i has width bⁱ and begins at (bⁱ − 1)/(b − 1), where the buckets
+//! below it end. Element i is the share of its bucket that |r| fills, with the sign of r:
 //!
 //! rᵢ = sign(r) · clamp((|r| − (bⁱ − 1)/(b − 1)) / bⁱ, 0, 1),  and  r = Σ bⁱ rᵢ.
 //!
-//! **Binary code**, for comparison (base 2 only). Element i of an integer is bit i of its magnitude, with the sign
-//! of r. Between two integers n and n + 1 the elements move linearly from the bits of n to the bits of n + 1. So
-//! every element stays in [−1, 1], the code is continuous, r = Σ 2ⁱ rᵢ holds for fractions too, and the capacity is
-//! the same as that of the thermometer code. It shows why the method does not use a binary code: 63 activates
-//! six frequencies at full strength and 64 only one, although the two rewards are practically the same.
+//! **Binary code**, for comparison (base 2 only). Element i of an integer is bit i of its magnitude, with the
+//! sign of r. Between two neighbouring integers the elements move linearly from the bits of the one to those of
+//! the other. So every element stays in [−1, 1], the code is continuous, r = Σ 2ⁱ rᵢ holds for fractions too,
+//! and the capacity is that of the thermometer code. It shows why the method does not use a binary code: 63
+//! activates six frequencies at full strength and 64 only one, although the two are practically the same.
 //!
 //! Both are odd, and both saturate beyond the capacity (b^(N+1) − 1)/(b − 1), where every element is ±1.
 
@@ -133,8 +133,8 @@ impl Spectrum {
         let (mut width, mut edge) = (1.0_f64, 0.0_f64);
         let (mut widths, mut edges) = (Vec::new(), vec![0.0]);
         for frequency in 0..=max_frequency {
-            // The edges are sums of the very widths used in recomposition. The closed form (bⁱ − 1)/(b − 1) would
-            // cancel for a base close to 1 and disagree with them.
+            // The edges are sums of the very widths used in recomposition. The closed form (bⁱ − 1)/(b − 1)
+            // would cancel for a base close to 1 and disagree with them.
             edge += width;
             if !(edge as f32).is_finite() {
                 return Err(SpectrumError::Capacity {
@@ -192,7 +192,8 @@ impl Spectrum {
         self.double.edges[self.frequencies()]
     }
 
-    /// Whether the decomposition of `r` loses what exceeds the capacity. Callers count these and tell the user.
+    /// Whether the decomposition of `r` loses what exceeds the capacity. Callers count these and tell the
+    /// user.
     ///
     /// Infinities saturate. NaN does not: [`check_reward`](crate::reward::check_reward) refuses it, and its
     /// decomposition is NaN in every element, never a plausible number.
@@ -220,10 +221,10 @@ impl Spectrum {
 
     /// Recovers Σ bⁱ · `elements[i]`.
     ///
-    /// Products and sums are formed in double precision and rounded once at the end. Learned elements have any sign,
-    /// so a large positive term may cancel a large negative one, and in single precision that would leave noise of
-    /// the large terms' size among the values that decide an action. Four running sums hide the latency of the
-    /// additions. Their order is fixed: the result depends on nothing but the elements.
+    /// Products and sums are formed in double precision and rounded once at the end. Learned elements have
+    /// any sign, so a large positive term may cancel a large negative one, and in single precision that would
+    /// leave noise of the large terms' size among the values that decide an action. Four running sums hide
+    /// the latency of the additions. Their order is fixed: the result depends on nothing but the elements.
     ///
     /// # Panics
     /// If there are not exactly [`frequencies`](Self::frequencies) elements.
@@ -287,8 +288,8 @@ macro_rules! add_decomposed {
                 let (begins, ends) = (&buckets.edges[..n], &buckets.edges[1..=n]);
                 let inverse_widths = &buckets.inverse_widths[..n];
                 for i in 0..n {
-                    // `clamp` lets NaN through, unlike `min` and `max`. Without the comparison, rounding could leave a
-                    // bucket a hair below full while the next one already fills.
+                    // `clamp` lets NaN through, unlike `min` and `max`. Without the comparison, rounding
+                    // could leave a bucket a hair below full while the next one already fills.
                     let share = ((magnitude - begins[i]) * inverse_widths[i]).clamp(0.0, 1.0);
                     out[i] += signed_factor * if magnitude >= ends[i] { 1.0 } else { share };
                 }

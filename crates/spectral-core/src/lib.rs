@@ -1,8 +1,8 @@
 //! The mathematics of spectral reinforcement learning: pure functions, no dependencies.
 //!
-//! The idea of the method in one example. The number line is cut into buckets of width 1, b, b², …; a number is
-//! described by how full each bucket is. With base 2, the number 6.5 fills buckets 0 and 1 and seven eighths of
-//! bucket 2:
+//! The idea of the method in one example. The number line is cut into buckets of width 1, b, b², …; a number
+//! is described by how full each bucket is. With base 2, the number 6.5 fills buckets 0 and 1 and seven
+//! eighths of bucket 2:
 //!
 //! ```
 //! use spectral_core::decompose::{Encoding, Spectrum};

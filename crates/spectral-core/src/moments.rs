@@ -41,7 +41,8 @@ impl RunningMoments {
         Self::from_parts(rate, 0.0, 0.0, 0)
     }
 
-    /// Averages that go on from saved ones; `mean` and `mean_square` are the raw ones of [`parts`](Self::parts).
+    /// Averages that go on from saved ones; `mean` and `mean_square` are the raw ones of
+    /// [`parts`](Self::parts).
     ///
     /// # Panics
     /// If the rate is not in (0, 1].

@@ -14,7 +14,8 @@ pub fn scalar_return(rewards: &[f64], gamma: f64) -> f64 {
 
 /// The discounted return of every frequency: each reward is decomposed by itself, never their sum.
 ///
-/// Weighted with bⁱ the returns add up to the scalar return of the rewards, as far as these are inside the capacity.
+/// Weighted with bⁱ the returns add up to the scalar return of the rewards, as far as these are inside the
+/// capacity.
 ///
 /// ```
 /// use spectral_core::decompose::{Encoding, Spectrum};

@@ -31,7 +31,8 @@ impl fmt::Display for RewardError {
 
 impl std::error::Error for RewardError {}
 
-/// Accepts every finite reward that single precision can hold; anything else is an error that names task and step.
+/// Accepts every finite reward that single precision can hold; anything else is an error that names task and
+/// step.
 ///
 /// ```
 /// use spectral_core::reward::check_reward;

@@ -153,6 +153,8 @@ mod tests {
             uniform += s.unit_f64();
         }
         let n = f64::from(n);
-        assert!((sum / n).abs() < 0.01 && (square / n - 1.0).abs() < 0.02 && (uniform / n - 0.5).abs() < 0.005);
+        assert!(
+            (sum / n).abs() < 0.01 && (square / n - 1.0).abs() < 0.02 && (uniform / n - 0.5).abs() < 0.005
+        );
     }
 }

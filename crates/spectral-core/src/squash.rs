@@ -1,13 +1,13 @@
 //! Odd, increasing functions that compress large values, and their inverses.
 //!
-//! The inverses hold in floating point, not only on paper: the textbook inverse of the square-root compression
-//! subtracts nearly equal numbers near zero and has no correct digit left there in single precision. The forms used
-//! here never subtract.
+//! The inverses hold in floating point, not only on paper: the textbook inverse of the square-root
+//! compression subtracts nearly equal numbers near zero and has no correct digit left there in single
+//! precision. The forms used here never subtract.
 //!
 //! An inverse never overflows to infinity: where the true result exceeds the largest finite number of its
-//! precision, it is that number with the sign of the argument. In single precision (largest number 3.4e38) that happens
-//! beyond |y| = ε·3.4e38 for ε ≥ 1e-3, and for ε = 0 beyond |y| = 1.8e19 ([`Squash::Sqrt`]) or 88.7 ([`Squash::Log`],
-//! [`Squash::Symlog`]). NaN stays NaN.
+//! precision, it is that number with the sign of the argument. In single precision (largest number 3.4e38)
+//! that happens beyond |y| = ε·3.4e38 for ε ≥ 1e-3, and for ε = 0 beyond |y| = 1.8e19 ([`Squash::Sqrt`]) or
+//! 88.7 ([`Squash::Log`], [`Squash::Symlog`]). NaN stays NaN.
 
 /// A compression of values. `epsilon` must not be negative.
 ///
@@ -89,7 +89,7 @@ impl Squash {
 
 macro_rules! sqrt_pair {
     ($float:ident, $forward:ident, $inverse:ident) => {
-        /// h of a non-negative number; √(x + 1) − 1 is written x/(√(x + 1) + 1), which keeps every digit near 0.
+        /// h of a non-negative number; √(x + 1) − 1 is written x/(√(x + 1) + 1), which is exact near 0 too.
         #[inline]
         fn $forward(x: $float, epsilon: $float) -> $float {
             x / ((x + 1.0).sqrt() + 1.0) + epsilon * x
@@ -97,8 +97,9 @@ macro_rules! sqrt_pair {
 
         /// h⁻¹ of a non-negative number.
         ///
-        /// With s = √(x + 1) − 1 we have x = s(s + 2), and h(x) = y becomes εs² + (1 + 2ε)s − y = 0. Its positive root,
-        /// written with the radical in the denominator, is a quotient of sums of positive numbers: nothing cancels.
+        /// With s = √(x + 1) − 1 we have x = s(s + 2), and h(x) = y becomes εs² + (1 + 2ε)s − y = 0. Its
+        /// positive root, written with the radical in the denominator, is a quotient of sums of positive
+        /// numbers: nothing cancels.
         #[inline]
         fn $inverse(y: $float, epsilon: $float) -> $float {
             let y = if y > $float::MAX { $float::MAX } else { y };
@@ -120,9 +121,9 @@ sqrt_pair!(f64, sqrt_forward_f64, sqrt_inverse_f64);
 
 /// The non-negative x with ln(1 + x) + εx = `y`, for ε > 0.
 ///
-/// In u = ln(1 + x) the equation is g(u) = u + ε(eᵘ − 1) = y, with g convex and increasing: Newton's method from any
-/// point right of the root decreases monotonically to it. Both y and ln(1 + y/ε) are such points, and the smaller of
-/// them is a few steps away at most.
+/// In u = ln(1 + x) the equation is g(u) = u + ε(eᵘ − 1) = y, with g convex and increasing: Newton's method
+/// from any point right of the root decreases monotonically to it. Both y and ln(1 + y/ε) are such points,
+/// and the smaller of them is a few steps away at most.
 fn log_inverse(y: f64, epsilon: f64) -> f64 {
     // e to this power is finite; a larger x could not be returned anyway.
     const LARGEST_U: f64 = 709.78;

@@ -1,12 +1,13 @@
 //! Small decision processes, and the tabular algorithms that the method rests on.
 //!
-//! [`q_learning`] and [`spectral_q_learning`] share one loop: they consume the same random draws and break ties in the
-//! same way, so that for one seed they meet the same transitions for as long as their greedy actions agree. In exact
-//! arithmetic that is for ever, while rewards stay inside the capacity. In floating point a sum over frequencies is rounded
-//! differently from a single number, and two actions of equal value may come out in either order. Hence
-//! [`Learning::tie_tolerance`]: actions that close to the best count as equally good and the first of them is taken. This
-//! moves the point of indecision away from equality, where it is met constantly, to a distance where it is met by
-//! accident only; and [`Learned::closest_call`] says how near any decision came to it.
+//! [`q_learning`] and [`spectral_q_learning`] share one loop: they consume the same random draws and break
+//! ties in the same way, so that for one seed they meet the same transitions for as long as their greedy
+//! actions agree. In exact arithmetic that is for ever, while rewards stay inside the capacity. In floating
+//! point a sum over frequencies is rounded differently from a single number, and two actions of equal value
+//! may come out in either order. Hence [`Learning::tie_tolerance`]: actions that close to the best count as
+//! equally good and the first of them is taken. This moves the point of indecision away from equality, where
+//! it is met constantly, to a distance where it is met by accident only; and [`Learned::closest_call`] says
+//! how near any decision came to it.
 
 use crate::decompose::Spectrum;
 use crate::rng::Stream;
@@ -33,8 +34,8 @@ pub struct MdpShape {
     pub outcomes: usize,
     /// The probability that an outcome ends the episode.
     pub termination: f64,
-    /// No reward has a larger magnitude. Magnitudes are spread evenly over the orders between 1 and this, so that
-    /// every frequency has its rewards; one reward in four is 0, and of the others half are negative.
+    /// No reward has a larger magnitude. Magnitudes are spread evenly over the orders between 1 and this, so
+    /// that every frequency has its rewards; one reward in four is 0, and of the others half are negative.
     pub largest_reward: f64,
     /// Rewards are rounded to multiples of this: a power of two makes them exact sums of powers of two.
     pub reward_grain: f64,
@@ -52,7 +53,8 @@ pub struct Mdp {
 impl Mdp {
     /// The process with these outcomes, those of action a in state s at index s · `actions` + a.
     ///
-    /// Says what is wrong if there are none, if a next state does not exist or if probabilities do not add up to 1.
+    /// Says what is wrong if there are none, if a next state does not exist or if probabilities do not add up
+    /// to 1.
     pub fn new(actions: usize, outcomes: Vec<Vec<Outcome>>) -> Result<Mdp, String> {
         if actions == 0 || outcomes.is_empty() || !outcomes.len().is_multiple_of(actions) {
             return Err(format!("{} lists of outcomes do not fit {actions} actions a state", outcomes.len()));
@@ -162,7 +164,8 @@ pub struct Learned {
 /// A table of action-values and how it is updated: all that differs between the two algorithms.
 trait Table {
     fn value(&self, entry: usize) -> f64;
-    /// One backup of `entry` towards the reward and, unless the episode ended, the entry of the greedy next action.
+    /// One backup of `entry` towards the reward and, unless the episode ended, the entry of the greedy next
+    /// action.
     fn update(&mut self, entry: usize, reward: f64, next: Option<usize>, settings: &Learning);
 }
 
@@ -220,8 +223,8 @@ pub fn q_learning(mdp: &Mdp, settings: &Learning, stream: Stream) -> Learned {
     Learned { frequencies: 1, values: table.0, closest_call }
 }
 
-/// Spectral Q-learning from a table of zeros: every frequency learns from its own element of the reward, and all of
-/// them bootstrap from the action whose *summed* value is the greatest.
+/// Spectral Q-learning from a table of zeros: every frequency learns from its own element of the reward, and
+/// all of them bootstrap from the action whose *summed* value is the greatest.
 pub fn spectral_q_learning(mdp: &Mdp, spectrum: &Spectrum, settings: &Learning, stream: Stream) -> Learned {
     let n = spectrum.frequencies();
     let values = vec![0.0; mdp.outcomes.len() * n];
@@ -333,7 +336,8 @@ fn values_of(
     Some(rewards.iter().zip(&mdp.outcomes).map(|(reward, list)| reward + gamma * later(list)).collect())
 }
 
-/// Solves a linear system, right-hand sides in the last column, by Gaussian elimination with partial pivoting.
+/// Solves a linear system, right-hand sides in the last column, by Gaussian elimination with partial
+/// pivoting.
 fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let n = rows.len();
     for column in 0..n {

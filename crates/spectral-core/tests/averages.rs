@@ -62,7 +62,8 @@ proptest! {
         prop_assert!((bias_correction(tiny, count) - series).abs() <= 1e-14 * series.abs());
     }
 
-    /// The corrected moments are those of the batches under weights that fall by 1 − rate into the past and add up to 1.
+    /// The corrected moments are those of the batches under weights that fall by 1 − rate into the past and
+    /// add up to 1.
     #[test]
     fn moments_are_weighted_averages(
         rate in 1e-4..=1.0_f64,

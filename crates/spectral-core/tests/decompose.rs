@@ -103,9 +103,9 @@ fn capacity_of_the_papers_settings() {
     }
 }
 
-/// Why the method uses no binary code: 63 = 0111111 fires six frequencies, 64 = 1000000 one of them, so at the start
-/// of training, when all predictions are zero, the smaller reward makes the larger error. Under the thermometer code
-/// the two are neighbours.
+/// Why the method uses no binary code: 63 = 0111111 fires six frequencies, 64 = 1000000 one of them, so at
+/// the start of training, when all predictions are zero, the smaller reward makes the larger error. Under the
+/// thermometer code the two are neighbours.
 #[test]
 fn sixty_three_and_sixty_four() {
     let binary = Spectrum::new(2.0, 6, Encoding::Binary).unwrap();
@@ -119,6 +119,28 @@ fn sixty_three_and_sixty_four() {
     assert!(error(&binary, 63.0) > 5.0 * error(&binary, 64.0));
     let (smaller, larger) = (error(&thermometer, 63.0), error(&thermometer, 64.0));
     assert!(smaller < larger && larger < 1.001 * smaller);
+}
+
+/// Exactly at the end of a bucket that bucket is full, to the last bit, and the next one is empty. The
+/// formula alone, rounded, leaves some of them a hair below full.
+#[test]
+fn buckets_are_full_at_their_ends() {
+    for step in 1..=900 {
+        let spectrum = thermometer(1.0 + f64::from(step) / 100.0, 35);
+        let mut end = 0.0;
+        for (bucket, width) in spectrum.weights_f64().iter().enumerate() {
+            end += width;
+            let full = |i: usize| if i <= bucket { 1.0 } else { 0.0 };
+            let double = elements(&spectrum, end);
+            assert!(double.iter().enumerate().all(|(i, element)| *element == full(i)), "{end}: {double:?}");
+            let single = elements_f32(&spectrum, end as f32);
+            assert!(
+                single.iter().enumerate().all(|(i, element)| f64::from(*element) == full(i)),
+                "{end}: {single:?}"
+            );
+        }
+        assert_eq!(end, spectrum.capacity());
+    }
 }
 
 #[test]
@@ -181,7 +203,8 @@ proptest! {
     #[test]
     fn single_precision_follows_double((spectrum, r) in with_number(any_spectrum())) {
         let r = r as f32;
-        // A bucket that begins at t is filled to (r − t)/width: t's rounding weighs t/width, which is below N + 1.
+        // A bucket that begins at t is filled to (r − t)/width: t's rounding weighs t/width, which is below N
+        // + 1.
         let slack = f64::from(f32::EPSILON) * (2.0 + spectrum.frequencies() as f64);
         let pairs = elements_f32(&spectrum, r).into_iter().zip(elements(&spectrum, f64::from(r)));
         for (single, double) in pairs {
@@ -211,7 +234,8 @@ proptest! {
                 prop_assert!((0.0..=1.0).contains(plus));
                 prop_assert_eq!(*plus, -*minus);
             }
-            let (positive, negative) = (elements_f32(&spectrum, r as f32), elements_f32(&spectrum, -r as f32));
+            let r = r as f32;
+            let (positive, negative) = (elements_f32(&spectrum, r), elements_f32(&spectrum, -r));
             for (one, other) in positive.iter().zip(&negative) {
                 prop_assert!(one.abs() <= 1.0);
                 prop_assert_eq!(*one, -*other);
@@ -220,7 +244,10 @@ proptest! {
     }
 
     #[test]
-    fn thermometer_elements_never_fall((spectrum, r) in with_number(any_thermometer()), step in 0.0..2.0_f64) {
+    fn thermometer_elements_never_fall(
+        (spectrum, r) in with_number(any_thermometer()),
+        step in 0.0..2.0_f64,
+    ) {
         let (low, high) = (elements(&spectrum, r), elements(&spectrum, r + step * r.abs()));
         prop_assert!(low.iter().zip(&high).all(|(low, high)| low <= high));
         let (r, higher) = (r as f32, (r + step * r.abs()) as f32);
@@ -230,8 +257,13 @@ proptest! {
 
     /// A bucket fills only when the one below is full: exactly, not to rounding, and at the edges too.
     #[test]
-    fn thermometer_order((spectrum, r) in with_number(any_thermometer()), bucket in 1..=61_usize, ulps in -2..3_i64) {
-        let ordered = |elements: &[f64]| elements.windows(2).all(|pair| pair[1] == 0.0 || pair[0].abs() == 1.0);
+    fn thermometer_order(
+        (spectrum, r) in with_number(any_thermometer()),
+        bucket in 1..=61_usize,
+        ulps in -2..3_i64,
+    ) {
+        let in_order = |pair: &[f64]| pair[1] == 0.0 || pair[0].abs() == 1.0;
+        let ordered = |elements: &[f64]| elements.windows(2).all(in_order);
         prop_assert!(ordered(&elements(&spectrum, r)));
         let edge: f64 = spectrum.weights_f64().iter().take(bucket).sum();
         let near = f64::from_bits((edge.to_bits() as i64 + ulps).max(0) as u64);

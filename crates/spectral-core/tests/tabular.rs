@@ -31,8 +31,9 @@ fn learn_both(mdp: &Mdp, spectrum: &Spectrum, settings: &Learning, seed: u64) ->
     (plain, spectral_q_learning(mdp, spectrum, settings, stream(seed, 1)))
 }
 
-/// Proposition 1 without any rounding: base, rewards, learning rate and discount are sums of few powers of two, and
-/// 18 steps do not yet need more than the 53 bits of a double. Ties are broken exactly, with no tolerance.
+/// Proposition 1 without any rounding: base, rewards, learning rate and discount are sums of few powers of
+/// two, and 18 steps do not yet need more than the 53 bits of a double. Ties are broken exactly, with no
+/// tolerance.
 #[test]
 fn proposition_1_bit_for_bit() {
     let spectrum = Spectrum::new(2.0, 6, Encoding::Thermometer).unwrap();
@@ -50,9 +51,9 @@ fn proposition_1_bit_for_bit() {
 
 /// Proposition 1 over long runs in rounded arithmetic, for several bases and rewards up to the very capacity.
 ///
-/// Every action that is within the tolerance of the best counts as tied, for both algorithms. A run in which some
-/// decision came so near that border that rounding could have decided it proves nothing and is counted apart; there are
-/// next to none of them.
+/// Every action that is within the tolerance of the best counts as tied, for both algorithms. A run in which
+/// some decision came so near that border that rounding could have decided it proves nothing and is counted
+/// apart; there are next to none of them.
 #[test]
 fn proposition_1_to_rounding() {
     let mut undecided = 0;
@@ -121,6 +122,21 @@ fn q_learning_finds_the_optimum() {
     assert!(largest_difference(&learned.values, &[1.0, 5.0, 2.0, 10.0]) < 1e-9, "{:?}", learned.values);
 }
 
+/// Of equally good actions the first is taken, by both algorithms and within the tolerance.
+#[test]
+fn the_first_of_tied_actions_is_taken() {
+    let ends = |reward| vec![Outcome { probability: 1.0, reward, next: None }];
+    let mdp = Mdp::new(3, vec![ends(-1.0), ends(1.0), ends(1.0)]).unwrap();
+    let spectrum = Spectrum::new(2.0, 2, Encoding::Thermometer).unwrap();
+    for tie_tolerance in [0.0, 0.25] {
+        let settings = Learning { rate: 0.5, gamma: 0.9, epsilon: 0.0, steps: 10, tie_tolerance };
+        let (plain, spectral) = learn_both(&mdp, &spectrum, &settings, 1);
+        for values in [plain.values, summed(&spectrum, &spectral.values)] {
+            assert!(values[0] == -0.5 && values[1] > 0.9 && values[2] == 0.0, "{values:?}");
+        }
+    }
+}
+
 #[test]
 fn impossible_processes_are_refused() {
     let to = |probability, next| vec![Outcome { probability, reward: 1.0, next }];
@@ -174,7 +190,12 @@ proptest! {
 
     /// Qπ = Σ bⁱ Qπᵢ for random processes, policies, bases and discounts.
     #[test]
-    fn exact_values_add_up(seed in any::<u64>(), base in 1.05..10.0_f64, gamma in 0.0..0.9_f64, n in 0..12_usize) {
+    fn exact_values_add_up(
+        seed in any::<u64>(),
+        base in 1.05..10.0_f64,
+        gamma in 0.0..0.9_f64,
+        n in 0..12_usize,
+    ) {
         let spectrum = Spectrum::new(base, n, Encoding::Thermometer).unwrap();
         let mdp = Mdp::random(&shape(spectrum.capacity(), 1e-6), &mut stream(seed, 0));
         let policy = random_policy(&mdp, &mut stream(seed, 1));

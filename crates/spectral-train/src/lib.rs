@@ -1,1 +1,19 @@
 //! The training loop, run directories, checkpoints, metrics and configuration.
+//!
+//! Read [`agent_run`] first: it is the loop of one agent. [`trainer`] runs a population of them over the cores of a CPU,
+//! [`checkpoint`] keeps them safe, [`config`] turns files and flags into a [`plan`], [`workshop`] is where a program adds its
+//! own tasks and codecs.
+
+pub mod agent_run;
+pub mod checkpoint;
+pub mod config;
+pub mod error;
+pub mod eval;
+pub mod machine;
+pub mod plan;
+pub mod presets;
+pub mod run_dir;
+pub mod sinks;
+pub mod store;
+pub mod trainer;
+pub mod workshop;

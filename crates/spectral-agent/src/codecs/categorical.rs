@@ -1,0 +1,271 @@
+//! Categorical agents: a distribution over atoms that are evenly spaced in a squashed space.
+//!
+//! C51 assumes returns in ±10. On a squashed support the same idea covers any range with few atoms. The paper discusses
+//! such rivals without running them; here they are, with the choices that matter: the space, how targets are made, and
+//! whether the value is the mean of the atoms' values (exact, but a little probability far out weighs much) or the inverse
+//! of the mean atom (robust, but a geometric mean that undervalues rare large returns).
+
+use super::{Codec, Rows};
+use crate::settings::{AgentSettings, ReadoutKind, SupportKind, TargetKind};
+use spectral_core::squash::Squash;
+
+/// The categorical agent.
+///
+/// ```
+/// use spectral_agent::codecs::{Categorical, Codec};
+/// use spectral_agent::settings::AgentSettings;
+/// let codec = Categorical::new(&AgentSettings { atoms: 129, ..Default::default() });
+/// let mut target = vec![0.0; codec.outputs()];
+/// codec.target(&[100.0], 0.0, &vec![0.0; 129], &[], &mut target);
+/// assert!((codec.target_value(&target, &[]) - 100.0).abs() < 1.0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Categorical {
+    squash: Squash,
+    targets: TargetKind,
+    readout: ReadoutKind,
+    /// The atoms in squashed space, ascending and symmetric.
+    atoms: Vec<f32>,
+    /// What each atom stands for in reward units.
+    values: Vec<f32>,
+    /// Distance of neighbouring atoms.
+    spacing: f32,
+    /// Width of the target's Gaussian in squashed space.
+    gauss: f32,
+    support_max: f64,
+}
+
+impl Categorical {
+    /// From the settings `support`, `support_max`, `atoms`, `targets`, `readout` and `gauss_bins`.
+    pub fn new(settings: &AgentSettings) -> Self {
+        let squash = match settings.support {
+            SupportKind::Sqrt => Squash::Sqrt { epsilon: settings.transform_epsilon },
+            SupportKind::Symlog => Squash::Symlog,
+        };
+        let top = squash.forward_f64(settings.support_max);
+        let last = (settings.atoms - 1) as f64;
+        let atom = |j: usize| top * (2.0 * j as f64 / last - 1.0);
+        let spacing = (2.0 * top / last) as f32;
+        Categorical {
+            squash,
+            targets: settings.targets,
+            readout: settings.readout,
+            atoms: (0..settings.atoms).map(|j| atom(j) as f32).collect(),
+            values: (0..settings.atoms).map(|j| squash.inverse_f64(atom(j)) as f32).collect(),
+            spacing,
+            gauss: spacing * settings.gauss_bins as f32,
+            support_max: settings.support_max,
+        }
+    }
+
+    /// The value of a distribution given as weights that need not sum to 1.
+    fn read(&self, weights: impl Iterator<Item = f32> + Clone) -> f32 {
+        let total: f32 = weights.clone().sum();
+        let mean = |points: &[f32]| weights.clone().zip(points).map(|(w, x)| w * x).sum::<f32>() / total;
+        match self.readout {
+            ReadoutKind::Mean => mean(&self.values),
+            ReadoutKind::InverseOfMean => self.squash.inverse_f32(mean(&self.atoms)),
+        }
+    }
+
+    /// Adds `mass` at a point of squashed space, shared by the two atoms around it.
+    fn deposit(&self, point: f32, mass: f32, out: &mut [f32]) {
+        let last = self.atoms.len() - 1;
+        let at = ((point - self.atoms[0]) / self.spacing).clamp(0.0, last as f32);
+        let low = (at as usize).min(last - 1);
+        let share = at - low as f32;
+        out[low] += mass * (1.0 - share);
+        out[low + 1] += mass * share;
+    }
+}
+
+impl Codec for Categorical {
+    fn outputs(&self) -> usize {
+        self.atoms.len()
+    }
+
+    fn saturates(&self, reward: f64) -> bool {
+        reward.abs() > self.support_max
+    }
+
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {
+        out[0] += factor * reward;
+    }
+
+    fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
+        let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        self.read(outputs.iter().map(move |y| (y - top).exp()))
+    }
+
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {
+        out.fill(0.0);
+        match self.targets {
+            TargetKind::Projection if bootstrap == 0.0 => {
+                self.deposit(self.squash.forward_f32(encoded[0]), 1.0, out);
+            }
+            TargetKind::Projection => {
+                let top = next.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let total: f32 = next.iter().map(|y| (y - top).exp()).sum();
+                for (y, value) in next.iter().zip(&self.values) {
+                    let moved = self.squash.forward_f32(encoded[0] + bootstrap * value);
+                    self.deposit(moved, (y - top).exp() / total, out);
+                }
+            }
+            TargetKind::HlGauss => {
+                let future = if bootstrap == 0.0 { 0.0 } else { bootstrap * self.decode(next, &[]) };
+                let (low, high) = (self.atoms[0], self.atoms[self.atoms.len() - 1]);
+                let centre = self.squash.forward_f32(encoded[0] + future).clamp(low, high);
+                let edge = |j: usize| {
+                    let x = self.atoms[0] + (j as f32 - 0.5) * self.spacing;
+                    erf((x - centre) / (self.gauss * std::f32::consts::SQRT_2))
+                };
+                let mut below = edge(0);
+                let total = edge(out.len()) - below;
+                for (j, t) in out.iter_mut().enumerate() {
+                    let above = edge(j + 1);
+                    *t = (above - below) / total;
+                    below = above;
+                }
+            }
+        }
+    }
+
+    fn target_value(&self, targets: &[f32], _state: &[f64]) -> f32 {
+        self.read(targets.iter().copied())
+    }
+
+    /// The gradient of the cross-entropy by the logits: softmax − target.
+    fn gradient(&self, rows: &Rows<'_>, _state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
+        let k = self.atoms.len();
+        let triples =
+            gradients.chunks_exact_mut(k).zip(rows.outputs.chunks_exact(k)).zip(rows.targets.chunks_exact(k));
+        for ((gradient, outputs), targets) in triples {
+            let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let mut total = 0.0;
+            for (g, y) in gradient.iter_mut().zip(outputs) {
+                *g = (y - top).exp();
+                total += *g;
+            }
+            for (g, t) in gradient.iter_mut().zip(targets) {
+                *g = *g / total - t;
+            }
+        }
+        trunk.fill(1.0);
+    }
+}
+
+/// The error function, to 1.2e-7 (Numerical Recipes' Chebyshev fit of erfc).
+fn erf(x: f32) -> f32 {
+    const FIT: [f64; 10] = [
+        -1.265_512_23,
+        1.000_023_68,
+        0.374_091_96,
+        0.096_784_18,
+        -0.186_288_06,
+        0.278_868_07,
+        -1.135_203_98,
+        1.488_515_87,
+        -0.822_152_23,
+        0.170_872_77,
+    ];
+    let z = f64::from(x).abs();
+    let t = 1.0 / (1.0 + 0.5 * z);
+    let polynomial = FIT.iter().rev().fold(0.0, |sum, c| sum * t + c);
+    let complement = t * (-z * z + polynomial).exp();
+    (if x >= 0.0 { 1.0 - complement } else { complement - 1.0 }) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn variants() -> Vec<Categorical> {
+        let mut all = Vec::new();
+        for support in [SupportKind::Sqrt, SupportKind::Symlog] {
+            for targets in [TargetKind::Projection, TargetKind::HlGauss] {
+                for readout in [ReadoutKind::Mean, ReadoutKind::InverseOfMean] {
+                    let settings =
+                        AgentSettings { support, targets, readout, support_max: 1e4, ..Default::default() };
+                    all.push(Categorical::new(&settings));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn erf_is_the_error_function() {
+        for (x, want) in
+            [(0.0, 0.0), (0.5, 0.520_499_88), (1.0, 0.842_700_8), (2.0, 0.995_322_26), (-1.0, -0.842_700_8)]
+        {
+            assert!((erf(x) - want).abs() < 2e-7, "{x}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn targets_are_distributions(
+            encoded in -2e4f32..2e4,
+            bootstrap in 0.0f32..1.0,
+            logits in prop::collection::vec(-5.0f32..5.0, 129),
+        ) {
+            for codec in variants() {
+                let mut target = vec![0.0; 129];
+                codec.target(&[encoded], bootstrap, &logits, &[], &mut target);
+                prop_assert!((target.iter().sum::<f32>() - 1.0).abs() < 1e-4, "{codec:?}");
+                prop_assert!(target.iter().all(|t| (-1e-6..=1.0 + 1e-5).contains(t)));
+            }
+        }
+
+        /// A projection keeps the mean atom of a point mass; HL-Gauss keeps it to a small part of a bin.
+        #[test]
+        fn a_point_keeps_its_place(reward in -9e3f32..9e3) {
+            for codec in variants() {
+                let mut target = vec![0.0; 129];
+                codec.target(&[reward], 0.0, &vec![0.0; 129], &[], &mut target);
+                let mean: f32 = target.iter().zip(&codec.atoms).map(|(t, z)| t * z).sum();
+                let want = codec.squash.forward_f32(reward);
+                let near_edge = want.abs() > codec.atoms[128] - 4.0 * codec.gauss;
+                let tolerance = if codec.targets == TargetKind::Projection { 1e-3 } else { 0.02 };
+                prop_assert!(near_edge || (mean - want).abs() < tolerance * codec.spacing.max(1.0), "{mean} {want}");
+            }
+        }
+    }
+
+    /// Finite differences of the cross-entropy agree with softmax − target.
+    #[test]
+    fn the_gradient_is_that_of_the_cross_entropy() {
+        let codec = Categorical::new(&AgentSettings { atoms: 5, support_max: 10.0, ..Default::default() });
+        let logits = [0.3f32, -0.2, 0.9, 0.1, -1.0];
+        let target = [0.1f32, 0.2, 0.4, 0.2, 0.1];
+        let loss = |y: &[f64]| {
+            let total: f64 = y.iter().map(|v| v.exp()).sum();
+            -y.iter().zip(&target).map(|(v, t)| f64::from(*t) * (v.exp() / total).ln()).sum::<f64>()
+        };
+        let (mut gradient, mut trunk) = ([0.0; 5], [0.0; 5]);
+        let rows = Rows { outputs: &logits, targets: &target, returns: &[0.0], live: &[true] };
+        codec.gradient(&rows, &mut [], &mut gradient, &mut trunk);
+        for j in 0..5 {
+            let mut y: Vec<f64> = logits.iter().map(|v| f64::from(*v)).collect();
+            y[j] += 1e-5;
+            let above = loss(&y);
+            y[j] -= 2e-5;
+            let slope = (above - loss(&y)) / 2e-5;
+            assert!((slope - f64::from(gradient[j])).abs() < 1e-5, "{slope} {}", gradient[j]);
+        }
+    }
+
+    /// The two read-outs differ as the module's introduction says.
+    #[test]
+    fn the_mean_sees_rare_large_returns_and_the_inverse_of_the_mean_does_not() {
+        let settings = |readout| AgentSettings { readout, support_max: 1e4, ..Default::default() };
+        let mean = Categorical::new(&settings(ReadoutKind::Mean));
+        let inverse = Categorical::new(&settings(ReadoutKind::InverseOfMean));
+        let mut target = vec![0.0; 129];
+        mean.deposit(mean.squash.forward_f32(1000.0), 0.1, &mut target);
+        mean.deposit(0.0, 0.9, &mut target);
+        assert!((mean.target_value(&target, &[]) - 100.0).abs() < 2.0);
+        assert!(inverse.target_value(&target, &[]) < 2.0);
+    }
+}

@@ -1,0 +1,82 @@
+//! DQN+TC: the network learns squashed action-values (Pohlen et al., 2018).
+
+use super::{Codec, Rows, squared_error_gradient};
+use crate::settings::{AgentSettings, TransformKind};
+use spectral_core::squash::Squash;
+
+/// The compressed agent: targets are h(return + γⁿ h⁻¹(next)).
+///
+/// ```
+/// use spectral_agent::codecs::{Codec, Compressed};
+/// use spectral_agent::settings::AgentSettings;
+/// let codec = Compressed::new(&AgentSettings { transform_epsilon: 0.01, ..Default::default() });
+/// let mut target = [0.0];
+/// codec.target(&[3.0], 0.0, &[0.0], &[], &mut target);
+/// assert!((target[0] - 1.03).abs() < 1e-6); // √4 − 1 + 0.01·3
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Compressed {
+    squash: Squash,
+    error_correction: bool,
+}
+
+impl Compressed {
+    /// From the settings `transform`, `transform_epsilon` and `error_correction`.
+    pub fn new(settings: &AgentSettings) -> Self {
+        let epsilon = settings.transform_epsilon;
+        let squash = match settings.transform {
+            TransformKind::Sqrt => Squash::Sqrt { epsilon },
+            TransformKind::Log => Squash::Log { epsilon },
+        };
+        Compressed { squash, error_correction: settings.error_correction }
+    }
+}
+
+impl Codec for Compressed {
+    fn outputs(&self) -> usize {
+        1
+    }
+
+    fn error_correction(&self) -> bool {
+        self.error_correction
+    }
+
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {
+        out[0] += factor * reward;
+    }
+
+    fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
+        self.squash.inverse_f32(outputs[0])
+    }
+
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {
+        // No bootstrap must mean none: a terminal row takes nothing from an output that may be anything.
+        let future = if bootstrap == 0.0 { 0.0 } else { bootstrap * self.squash.inverse_f32(next[0]) };
+        out[0] = self.squash.forward_f32(encoded[0] + future);
+    }
+
+    fn gradient(&self, rows: &Rows<'_>, _state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
+        squared_error_gradient(rows, gradients);
+        trunk.fill(1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_its_own_target_stays() {
+        for transform in [TransformKind::Sqrt, TransformKind::Log] {
+            let codec = Compressed::new(&AgentSettings { transform, ..Default::default() });
+            for value in [-1e5f32, -3.0, 0.0, 0.2, 77.0, 1e6] {
+                // Reward r and discount 1/2 keep the value v when v = r + v/2.
+                let output = codec.squash.forward_f32(value);
+                let mut target = [0.0];
+                codec.target(&[value / 2.0], 0.5, &[output], &[], &mut target);
+                let decoded = codec.decode(&target, &[]);
+                assert!((decoded - value).abs() <= 2e-6 * value.abs(), "{transform:?} {value} {decoded}");
+            }
+        }
+    }
+}

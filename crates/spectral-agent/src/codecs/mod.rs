@@ -1,0 +1,245 @@
+//! Value codecs: all that differs between the agents of the paper and their rivals.
+//!
+//! Every agent is the same DQN. A [`Codec`] says how a reward becomes a training target and how the network's outputs
+//! become an action-value; the [learner](crate::learner) owns everything else. A codec is a set of pure functions over
+//! slices and a flat state of numbers, in a live copy and a copy frozen at each refresh of the target network, so that the
+//! same phases can be written as device functions for a GPU and compared number by number.
+//!
+//! The state is f64, not f32: a running variance is a difference of running means, and a few doubles per agent cost
+//! nothing anywhere.
+
+mod categorical;
+mod clipped;
+mod compressed;
+mod popart;
+mod spectral;
+
+pub use categorical::Categorical;
+pub use clipped::Clipped;
+pub use compressed::Compressed;
+pub use popart::PopArt;
+pub use spectral::Spectral;
+
+use crate::settings::{AgentSettings, CodecKind, SettingError};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// What one minibatch looks like to [`Codec::gradient`]. Rows are samples; only the taken action's outputs are shown.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    /// [batch][K] outputs of the online network.
+    pub outputs: &'a [f32],
+    /// [batch][K] targets, after [`Codec::before_forward`].
+    pub targets: &'a [f32],
+    /// [batch][`Codec::encoded`] encoded n-step returns, without the bootstrap.
+    pub returns: &'a [f32],
+    /// False for rows that are not to be learned from: too close to a time-out.
+    pub live: &'a [bool],
+}
+
+/// A change of the last layer that keeps or moves outputs: output k becomes `scale[k]`·y + `shift[k]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Affine {
+    /// One factor per output.
+    pub scale: Vec<f32>,
+    /// One offset per output.
+    pub shift: Vec<f32>,
+}
+
+/// How a reward becomes a target and outputs become an action-value.
+///
+/// Phases of one update, in order: [`encode_reward`](Codec::encode_reward) over the n steps,
+/// [`decode`](Codec::decode) of the next state's outputs to find the greedy action, [`target`](Codec::target),
+/// [`before_forward`](Codec::before_forward), then the online network's forward pass, then
+/// [`gradient`](Codec::gradient).
+pub trait Codec: Send + Sync + Debug {
+    /// K: outputs per action.
+    fn outputs(&self) -> usize;
+
+    /// Numbers of an encoded return.
+    fn encoded(&self) -> usize {
+        1
+    }
+
+    /// True if the last layer starts at zero.
+    fn zero_init(&self) -> bool {
+        false
+    }
+
+    /// True if errors are divided by their running magnitude (a detail of the authors' code).
+    fn error_correction(&self) -> bool {
+        false
+    }
+
+    /// True if the last layer trains as if every trunk weight were 1.
+    fn undo_last_layer(&self) -> bool {
+        true
+    }
+
+    /// The state before the first update; its length never changes.
+    fn init(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// True if this reward is beyond what the codec can represent. Counted and shown, never silent.
+    fn saturates(&self, _reward: f64) -> bool {
+        false
+    }
+
+    /// Adds `factor` times the encoded reward to `out`, which has [`encoded`](Codec::encoded) elements.
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]);
+
+    /// The action-value, in true reward units, that K outputs stand for.
+    fn decode(&self, outputs: &[f32], state: &[f64]) -> f32;
+
+    /// The K targets of one row: an encoded return, γⁿ (0 after a terminal state), the target network's K outputs at
+    /// the greedy action and the state frozen with that network.
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], frozen: &[f64], out: &mut [f32]);
+
+    /// Called with all [batch][K] targets before the online network runs: Pop-Art moves its statistics, normalises the
+    /// targets in place and returns the change of the last layer that preserves its outputs.
+    fn before_forward(&self, _targets: &mut [f32], _state: &mut [f64]) -> Option<Affine> {
+        None
+    }
+
+    /// The action-value, in true reward units, that K targets (after [`before_forward`](Codec::before_forward)) stand for.
+    fn target_value(&self, targets: &[f32], state: &[f64]) -> f32 {
+        self.decode(targets, state)
+    }
+
+    /// Writes [batch][K] derivatives of each row's loss by its outputs, not yet divided by the batch, and the K weights with
+    /// which they are multiplied on their way to the hidden layers. `gradients` of rows that are not live are ignored.
+    fn gradient(&self, rows: &Rows<'_>, state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]);
+
+    /// True if outputs are frequencies whose activity, mean target and share of the loss are worth logging.
+    fn has_frequencies(&self) -> bool {
+        false
+    }
+
+    /// Statistics worth logging, by column name. The names never change.
+    fn statistics(&self, _state: &[f64]) -> Vec<(String, f64)> {
+        Vec::new()
+    }
+}
+
+/// The codec that these settings ask for.
+///
+/// ```
+/// use spectral_agent::codecs::build;
+/// use spectral_agent::settings::AgentSettings;
+/// let codec = build(&AgentSettings::default())?;
+/// assert_eq!(codec.outputs(), 21);
+/// # Ok::<(), spectral_agent::settings::SettingError>(())
+/// ```
+pub fn build(settings: &AgentSettings) -> Result<Arc<dyn Codec>, SettingError> {
+    settings.validate()?;
+    Ok(match settings.codec {
+        CodecKind::Clipped => Arc::new(Clipped),
+        CodecKind::Compressed => Arc::new(Compressed::new(settings)),
+        CodecKind::Popart => Arc::new(PopArt::new(settings)),
+        CodecKind::Spectral => Arc::new(Spectral::new(settings)?),
+        CodecKind::Categorical => Arc::new(Categorical::new(settings)),
+    })
+}
+
+/// y − T, element by element: the gradient of half the squared error.
+fn squared_error_gradient(rows: &Rows<'_>, gradients: &mut [f32]) {
+    for ((g, y), t) in gradients.iter_mut().zip(rows.outputs).zip(rows.targets) {
+        *g = y - t;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Setting;
+
+    /// Every codec, at defaults and at its main variants.
+    fn all() -> Vec<(String, Arc<dyn Codec>)> {
+        let variants = [
+            "codec=clipped",
+            "codec=compressed",
+            "codec=compressed transform=log",
+            "codec=popart",
+            "codec=spectral",
+            "codec=spectral weights=exponential",
+            "codec=spectral encoding=binary",
+            "codec=categorical",
+            "codec=categorical targets=projection support=sqrt readout=mean",
+        ];
+        let build_one = |text: &str| {
+            let mut settings = AgentSettings::default();
+            for pair in text.split(' ') {
+                let (key, value) = pair.split_once('=').unwrap();
+                settings.set(key, value).unwrap();
+            }
+            build(&settings).unwrap()
+        };
+        variants.iter().map(|text| (text.to_string(), build_one(text))).collect()
+    }
+
+    /// A network that already predicts its targets gets no gradient, whatever the codec.
+    #[test]
+    fn a_fixed_point_has_no_gradient() {
+        for (name, codec) in all() {
+            let k = codec.outputs();
+            let mut state = codec.init();
+            // Outputs that stand for a value; a terminal transition whose return is what they stand for.
+            let outputs = vec![0.0; k];
+            let mut encoded = vec![0.0; codec.encoded()];
+            codec.encode_reward(0.0, 1.0, &mut encoded);
+            let mut targets = vec![0.0; k];
+            codec.target(&encoded, 0.0, &outputs, &state, &mut targets);
+            codec.before_forward(&mut targets, &mut state);
+            if name.contains("categorical") {
+                continue; // A uniform softmax is not the distribution of zero; its own tests cover this.
+            }
+            let (mut gradients, mut trunk) = (vec![1.0; k], vec![1.0; k]);
+            let rows = Rows { outputs: &outputs, targets: &targets, returns: &encoded, live: &[true] };
+            codec.gradient(&rows, &mut state, &mut gradients, &mut trunk);
+            assert!(gradients.iter().all(|g| g.abs() < 1e-6), "{name}: {gradients:?}");
+            assert!(trunk.iter().all(|w| w.is_finite() && *w > 0.0), "{name}: {trunk:?}");
+        }
+    }
+
+    /// Stepping outputs against the gradient brings the decoded value towards the target, for a small and a large reward.
+    #[test]
+    fn gradients_point_at_the_target() {
+        for (name, codec) in all() {
+            for reward in [-1.0f32, 0.7, 30.0, -900.0] {
+                let k = codec.outputs();
+                let mut state = codec.init();
+                let mut encoded = vec![0.0; codec.encoded()];
+                codec.encode_reward(reward, 1.0, &mut encoded);
+                let mut targets = vec![0.0; 2 * k];
+                let (first, second) = targets.split_at_mut(k);
+                codec.target(&encoded, 0.0, &vec![0.0; k], &state, first);
+                codec.target(&vec![0.0; codec.encoded()], 0.0, &vec![0.0; k], &state, second);
+                let affine = codec.before_forward(&mut targets, &mut state);
+                let affine = affine.unwrap_or(Affine { scale: vec![1.0; k], shift: vec![0.0; k] });
+                let mut outputs: Vec<f32> = (0..2 * k).map(|i| affine.shift[i % k]).collect();
+                let want = codec.target_value(&targets[..k], &state);
+                let before = (codec.decode(&outputs[..k], &state) - want).abs();
+                let returns: Vec<f32> = encoded.iter().copied().chain(vec![0.0; codec.encoded()]).collect();
+                let (mut gradients, mut trunk) = (vec![0.0; 2 * k], vec![0.0; k]);
+                let rows =
+                    Rows { outputs: &outputs, targets: &targets, returns: &returns, live: &[true, true] };
+                codec.gradient(&rows, &mut state, &mut gradients, &mut trunk);
+                for (y, g) in outputs.iter_mut().zip(&gradients) {
+                    *y -= 0.1 * g;
+                }
+                let after = (codec.decode(&outputs[..k], &state) - want).abs();
+                assert!(after < before, "{name}, reward {reward}: {before} then {after}, towards {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_codec() {
+        for kind in CodecKind::kind().split(" | ") {
+            let mut settings = AgentSettings::default();
+            settings.set("codec", kind).unwrap();
+            build(&settings).unwrap();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Pop-Art (van Hasselt et al., 2016): targets normalised to zero mean and unit variance, outputs preserved.
+
+use super::{Affine, Codec, Rows, squared_error_gradient};
+use crate::settings::AgentSettings;
+use spectral_core::moments::bias_correction;
+
+// The state: running mean, running mean square, count, and the (μ, σ) in force.
+const MEAN: usize = 0;
+const SQUARE: usize = 1;
+const COUNT: usize = 2;
+const MU: usize = 3;
+const SIGMA: usize = 4;
+
+/// Added to σ so that it cannot vanish.
+const SIGMA_FLOOR: f64 = 0.001;
+
+/// The Pop-Art agent: an action-value is σ·y + μ.
+///
+/// ```
+/// use spectral_agent::codecs::{Codec, PopArt};
+/// use spectral_agent::settings::AgentSettings;
+/// let codec = PopArt::new(&AgentSettings::default());
+/// assert_eq!(codec.decode(&[0.5], &codec.init()), 0.5); // μ = 0 and σ = 1 before the first update
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PopArt {
+    rate: f64,
+    error_correction: bool,
+}
+
+impl PopArt {
+    /// From the settings `statistics_rate` and `error_correction`.
+    pub fn new(settings: &AgentSettings) -> Self {
+        PopArt { rate: settings.statistics_rate, error_correction: settings.error_correction }
+    }
+}
+
+impl Codec for PopArt {
+    fn outputs(&self) -> usize {
+        1
+    }
+
+    fn error_correction(&self) -> bool {
+        self.error_correction
+    }
+
+    fn init(&self) -> Vec<f64> {
+        vec![0.0, 0.0, 0.0, 0.0, 1.0]
+    }
+
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {
+        out[0] += factor * reward;
+    }
+
+    fn decode(&self, outputs: &[f32], state: &[f64]) -> f32 {
+        (state[SIGMA] * f64::from(outputs[0]) + state[MU]) as f32
+    }
+
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], frozen: &[f64], out: &mut [f32]) {
+        out[0] = encoded[0] + bootstrap * self.decode(next, frozen);
+    }
+
+    fn before_forward(&self, targets: &mut [f32], state: &mut [f64]) -> Option<Affine> {
+        let n = targets.len() as f64;
+        let mean = targets.iter().map(|&t| f64::from(t)).sum::<f64>() / n;
+        let square = targets.iter().map(|&t| f64::from(t) * f64::from(t)).sum::<f64>() / n;
+        state[MEAN] += self.rate * (mean - state[MEAN]);
+        state[SQUARE] += self.rate * (square - state[SQUARE]);
+        state[COUNT] += 1.0;
+        let correction = bias_correction(self.rate, state[COUNT] as u64);
+        let mu = state[MEAN] / correction;
+        let sigma = (state[SQUARE] / correction - mu * mu).max(0.0).sqrt() + SIGMA_FLOOR;
+        // σ'·(scale·y + shift) + μ' = σ·y + μ: every prediction survives the change.
+        let scale = state[SIGMA] / sigma;
+        let shift = (state[MU] - mu) / sigma;
+        state[MU] = mu;
+        state[SIGMA] = sigma;
+        for target in targets {
+            *target = ((f64::from(*target) - mu) / sigma) as f32;
+        }
+        Some(Affine { scale: vec![scale as f32], shift: vec![shift as f32] })
+    }
+
+    fn gradient(&self, rows: &Rows<'_>, _state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
+        squared_error_gradient(rows, gradients);
+        trunk.fill(1.0);
+    }
+
+    fn statistics(&self, state: &[f64]) -> Vec<(String, f64)> {
+        vec![("mu".into(), state[MU]), ("sigma".into(), state[SIGMA])]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever targets come, predictions are the same before and after the statistics move.
+        #[test]
+        fn outputs_are_preserved(
+            batches in prop::collection::vec(prop::collection::vec(-1e5f32..1e5, 1..40), 1..20),
+            start in -3.0f32..3.0,
+        ) {
+            let codec = PopArt::new(&AgentSettings::default());
+            let mut state = codec.init();
+            let mut output = start;
+            for mut batch in batches {
+                let before = codec.decode(&[output], &state);
+                let affine = codec.before_forward(&mut batch, &mut state).unwrap();
+                output = affine.scale[0] * output + affine.shift[0];
+                let after = codec.decode(&[output], &state);
+                let scale = (state[SIGMA] * f64::from(output)).abs() + state[MU].abs();
+                prop_assert!(f64::from((before - after).abs()) <= 1e-5 * (scale + 1e-3), "{before} {after}");
+            }
+        }
+
+        /// The first minibatch alone decides the first (μ, σ): the bias correction at work.
+        #[test]
+        fn the_first_batch_sets_the_scale(batch in prop::collection::vec(-1e3f32..1e3, 2..40)) {
+            let codec = PopArt::new(&AgentSettings::default());
+            let mut state = codec.init();
+            let mut targets = batch.clone();
+            codec.before_forward(&mut targets, &mut state);
+            let n = batch.len() as f64;
+            let mean = batch.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
+            let variance = batch.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / n;
+            prop_assert!((state[MU] - mean).abs() < 1e-6 * (1.0 + mean.abs()));
+            prop_assert!((state[SIGMA] - variance.sqrt() - SIGMA_FLOOR).abs() < 1e-4 * (1.0 + variance.sqrt()));
+        }
+    }
+
+    #[test]
+    fn targets_use_the_frozen_statistics() {
+        let codec = PopArt::new(&AgentSettings::default());
+        let mut frozen = codec.init();
+        (frozen[MU], frozen[SIGMA]) = (10.0, 2.0);
+        let mut target = [0.0];
+        codec.target(&[1.0], 0.5, &[3.0], &frozen, &mut target);
+        assert_eq!(target, [1.0 + 0.5 * 16.0]);
+    }
+}

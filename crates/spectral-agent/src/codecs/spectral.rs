@@ -1,0 +1,243 @@
+//! Spectral DQN (Dann & Thangarajah, 2021): one bounded value per bucket of the reward.
+
+use super::{Codec, Rows, squared_error_gradient};
+use crate::settings::{AgentSettings, EncodingKind, SettingError, WeightKind};
+use spectral_core::decompose::{Encoding, Spectrum};
+use spectral_core::moments::bias_correction;
+
+/// σ is never taken to be smaller than this: √10 · 0.01, so that weights stay at or below 1000.
+const SIGMA_FLOOR: f64 = 0.031_622_776_601_683_79;
+
+/// The spectral agent: an action-value is Σ bⁱ yᵢ.
+///
+/// ```
+/// use spectral_agent::codecs::{Codec, Spectral};
+/// use spectral_agent::settings::AgentSettings;
+/// let codec = Spectral::new(&AgentSettings::default())?;
+/// let mut encoded = vec![0.0; codec.encoded()];
+/// codec.encode_reward(6.5, 1.0, &mut encoded);
+/// assert_eq!(encoded[..4], [1.0, 1.0, 0.875, 0.0]);
+/// # Ok::<(), spectral_agent::settings::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Spectral {
+    spectrum: Spectrum,
+    weights: WeightKind,
+    undo_last_layer: bool,
+    rate: f64,
+    /// No spectral return can exceed 1/(1 − γ).
+    bound: f32,
+}
+
+impl Spectral {
+    /// From the settings `base`, `max_frequency`, `encoding`, `weights`, `undo_last_layer` and `discount`.
+    pub fn new(settings: &AgentSettings) -> Result<Self, SettingError> {
+        let encoding = match settings.encoding {
+            EncodingKind::Thermometer => Encoding::Thermometer,
+            EncodingKind::Binary => Encoding::Binary,
+        };
+        let spectrum = Spectrum::new(settings.base, settings.max_frequency, encoding)
+            .map_err(|e| SettingError::bad("base", settings.base.to_string(), e.to_string()))?;
+        // An element of the binary code's lowest digit carries the fraction too and so reaches 2.
+        let largest = if encoding == Encoding::Binary { 2.0 } else { 1.0 };
+        Ok(Spectral {
+            spectrum,
+            weights: settings.weights,
+            undo_last_layer: settings.undo_last_layer,
+            rate: settings.statistics_rate,
+            bound: (largest / (1.0 - settings.discount)) as f32,
+        })
+    }
+
+    fn heads(&self) -> usize {
+        self.spectrum.frequencies()
+    }
+
+    /// σᵢ from the running statistics of one head.
+    fn sigma(&self, head: &[f64]) -> f64 {
+        let [mean, square, count] = [head[0], head[1], head[2]];
+        let correction = bias_correction(self.rate, (count as u64).max(1));
+        let mu = mean / correction;
+        (square / correction - mu * mu).max(0.0).sqrt().max(SIGMA_FLOOR)
+    }
+}
+
+impl Codec for Spectral {
+    fn outputs(&self) -> usize {
+        self.heads()
+    }
+
+    fn encoded(&self) -> usize {
+        self.heads()
+    }
+
+    /// Superfluous heads then have no effect, and noise is not multiplied by bⁱ.
+    fn zero_init(&self) -> bool {
+        true
+    }
+
+    fn undo_last_layer(&self) -> bool {
+        self.undo_last_layer
+    }
+
+    /// Per head: running mean, running mean square, and the count of minibatches since the head first fired.
+    fn init(&self) -> Vec<f64> {
+        vec![0.0; 3 * self.heads()]
+    }
+
+    fn saturates(&self, reward: f64) -> bool {
+        self.spectrum.saturates(reward)
+    }
+
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {
+        self.spectrum.add_decomposed_f32(reward, factor, out);
+    }
+
+    fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
+        // f64: at the top of the spectrum 2²⁰·y swamps the low frequencies' share of an f32 sum.
+        let weights = self.spectrum.weights_f64();
+        let bounded = outputs.iter().map(|y| f64::from(y.clamp(-self.bound, self.bound)));
+        bounded.zip(weights).map(|(y, w)| y * w).sum::<f64>() as f32
+    }
+
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {
+        for ((t, r), y) in out.iter_mut().zip(encoded).zip(next) {
+            let value = r + bootstrap * y.clamp(-self.bound, self.bound);
+            *t = value.clamp(-self.bound, self.bound);
+        }
+    }
+
+    fn gradient(&self, rows: &Rows<'_>, state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
+        let heads = self.heads();
+        squared_error_gradient(rows, gradients);
+        let batch = rows.live.len() as f64;
+        for (i, (head, weight)) in state.chunks_exact_mut(3).zip(trunk.iter_mut()).enumerate() {
+            let (mut mean, mut square, mut fired) = (0.0, 0.0, false);
+            for (row, &live) in rows.live.iter().enumerate() {
+                let at = row * heads + i;
+                // Near a time-out the target is the prediction itself.
+                let target = f64::from(if live { rows.targets[at] } else { rows.outputs[at] });
+                mean += target;
+                square += target * target;
+                fired |= rows.returns[at] != 0.0;
+            }
+            head[0] += self.rate * (mean / batch - head[0]);
+            head[1] += self.rate * (square / batch - head[1]);
+            // Each head counts from its own first reward: with one count for all, a frequency that fires late would
+            // start near σ = 0 and take over the hidden layers.
+            if i == 0 || fired || head[2] > 0.0 {
+                head[2] += 1.0;
+            }
+            *weight = match self.weights {
+                WeightKind::Variance => (1.0 / self.sigma(head).powi(2)) as f32,
+                WeightKind::Exponential => self.spectrum.weights_f32()[i],
+                WeightKind::Uniform => 1.0,
+            };
+        }
+    }
+
+    fn has_frequencies(&self) -> bool {
+        true
+    }
+
+    fn statistics(&self, state: &[f64]) -> Vec<(String, f64)> {
+        let heads = state.chunks_exact(3).enumerate();
+        heads.map(|(i, head)| (format!("sigma_{i}"), self.sigma(head))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn codec(max_frequency: usize, weights: WeightKind) -> Spectral {
+        Spectral::new(&AgentSettings { max_frequency, weights, ..Default::default() }).unwrap()
+    }
+
+    fn run(codec: &Spectral, state: &mut [f64], targets: &[f32], returns: &[f32]) -> Vec<f32> {
+        let rows = targets.len() / codec.heads();
+        let outputs = vec![0.0; targets.len()];
+        let (mut gradients, mut trunk) = (vec![0.0; targets.len()], vec![0.0; codec.heads()]);
+        let live = vec![true; rows];
+        let rows = Rows { outputs: &outputs, targets, returns, live: &live };
+        codec.gradient(&rows, state, &mut gradients, &mut trunk);
+        trunk
+    }
+
+    #[test]
+    fn a_head_starts_its_statistics_when_its_frequency_first_fires() {
+        let codec = codec(1, WeightKind::Variance);
+        let mut state = codec.init();
+        for _ in 0..1000 {
+            let trunk = run(&codec, &mut state, &[1.0, 0.0, -1.0, 0.0], &[1.0, 0.0, -1.0, 0.0]);
+            assert_eq!(
+                trunk[1],
+                (1.0 / (SIGMA_FLOOR * SIGMA_FLOOR)) as f32,
+                "a silent head sits at the floor"
+            );
+        }
+        assert_eq!((state[2], state[5]), (1000.0, 0.0));
+        assert!((codec.sigma(&state[..3]) - 1.0).abs() < 1e-6);
+        // Now frequency 1 fires: its own count starts at 1, so σ₁ is at once that of the minibatch.
+        let trunk = run(&codec, &mut state, &[1.0, 0.5, -1.0, -0.5], &[1.0, 0.5, -1.0, -0.5]);
+        assert_eq!(state[5], 1.0);
+        assert!((trunk[1] - 4.0).abs() < 1e-3, "{trunk:?}");
+        // And it goes on counting when it is silent again.
+        run(&codec, &mut state, &[1.0, 0.0, -1.0, 0.0], &[1.0, 0.0, -1.0, 0.0]);
+        assert_eq!(state[5], 2.0);
+    }
+
+    #[test]
+    fn rows_near_a_time_out_count_as_their_prediction() {
+        let codec = codec(0, WeightKind::Variance);
+        let mut state = codec.init();
+        let (mut gradients, mut trunk) = ([0.0; 2], [0.0]);
+        let rows =
+            Rows { outputs: &[0.5, 0.5], targets: &[0.5, 100.0], returns: &[0.0; 2], live: &[true, false] };
+        codec.gradient(&rows, &mut state, &mut gradients, &mut trunk);
+        assert!((state[0] / codec.rate - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn weights_are_the_ones_asked_for() {
+        let targets = [1.0, 0.5, 0.0, -1.0, -0.5, 0.0];
+        for (kind, want) in
+            [(WeightKind::Uniform, [1.0, 1.0, 1.0]), (WeightKind::Exponential, [1.0, 2.0, 4.0])]
+        {
+            let codec = codec(2, kind);
+            assert_eq!(run(&codec, &mut codec.init(), &targets, &targets), want);
+        }
+    }
+
+    #[test]
+    fn values_for_acting_and_targets_are_bounded() {
+        let codec = codec(1, WeightKind::Variance);
+        let bound = codec.bound;
+        assert!((bound - 299.0).abs() < 1.0, "1/(1 − 0.99^(1/3)) is about 299: {bound}");
+        assert_eq!(codec.decode(&[1e9, 0.0], &[]), bound);
+        let mut out = [0.0; 2];
+        codec.target(&[1.0, -1.0], 1.0, &[1e9, -1e9], &[], &mut out);
+        assert_eq!(out, [bound, -bound]);
+    }
+
+    proptest! {
+        /// The value of a spectral target is the scalar target, while nothing saturates.
+        #[test]
+        fn targets_recompose(rewards in prop::collection::vec(-1e4f32..1e4, 1..4), next in -1.0f32..1.0) {
+            let codec = codec(20, WeightKind::Variance);
+            let gamma = 0.99f32;
+            let mut encoded = vec![0.0; 21];
+            let mut scalar = 0.0f64;
+            for (k, &reward) in rewards.iter().enumerate() {
+                codec.encode_reward(reward, gamma.powi(k as i32), &mut encoded);
+                scalar += f64::from(gamma.powi(k as i32)) * f64::from(reward);
+            }
+            let outputs: Vec<f32> = (0..21).map(|i| if i < 10 { next } else { 0.0 }).collect();
+            let mut target = vec![0.0; 21];
+            codec.target(&encoded, 0.5, &outputs, &[], &mut target);
+            scalar += 0.5 * f64::from(codec.decode(&outputs, &[]));
+            prop_assert!((f64::from(codec.decode(&target, &[])) - scalar).abs() < 0.05, "{scalar}");
+        }
+    }
+}

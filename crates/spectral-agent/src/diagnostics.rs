@@ -1,0 +1,159 @@
+//! What an agent reports of its learning: sums over a logging interval, and TD errors by the player's score.
+
+use crate::codecs::{Codec, Rows};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::moments::bias_correction;
+
+/// Rate of the running means of TD error by score: about the last thousand samples of each score count.
+const SCORE_RATE: f64 = 1e-3;
+
+/// Sums since the last report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostics {
+    frequencies: usize,
+    rows: f64,
+    updates: f64,
+    q: f64,
+    td_abs: f64,
+    loss: f64,
+    /// Per frequency: rows whose return is non-zero, sum of targets, sum of weighted squared errors.
+    per_frequency: Vec<[f64; 3]>,
+    /// Per player's score: running |error|, running |target|, count.
+    per_score: Vec<[f64; 3]>,
+}
+
+impl Diagnostics {
+    /// Nothing seen yet. `scores` is how many player's scores are told apart (0: none).
+    pub fn new(codec: &dyn Codec, scores: usize) -> Self {
+        let frequencies = if codec.has_frequencies() { codec.outputs() } else { 0 };
+        Diagnostics {
+            frequencies,
+            rows: 0.0,
+            updates: 0.0,
+            q: 0.0,
+            td_abs: 0.0,
+            loss: 0.0,
+            per_frequency: vec![[0.0; 3]; frequencies],
+            per_score: vec![[0.0; 3]; scores],
+        }
+    }
+
+    /// Takes in one minibatch: its rows, the gradients and trunk weights that the codec gave.
+    pub fn batch(&mut self, rows: &Rows<'_>, gradients: &[f32], trunk: &[f32]) {
+        let k = trunk.len();
+        self.updates += 1.0;
+        self.rows += rows.live.len() as f64;
+        for (row, &live) in rows.live.iter().enumerate() {
+            let at = row * k;
+            if live {
+                self.loss += gradients[at..at + k].iter().map(|&g| f64::from(g) * f64::from(g)).sum::<f64>();
+            }
+            for (i, sums) in self.per_frequency.iter_mut().enumerate() {
+                sums[0] += f64::from(u8::from(rows.returns[at + i] != 0.0));
+                sums[1] += f64::from(rows.targets[at + i]);
+                if live {
+                    sums[2] += f64::from(trunk[i]) * f64::from(gradients[at + i]).powi(2);
+                }
+            }
+        }
+    }
+
+    /// Takes in one row's prediction and target in true reward units.
+    pub fn row(&mut self, prediction: f32, target: f32, player_score: u8) {
+        let error = f64::from((prediction - target).abs());
+        self.q += f64::from(prediction);
+        self.td_abs += error;
+        if let Some(sums) = self.per_score.get_mut(usize::from(player_score)) {
+            sums[0] += SCORE_RATE * (error - sums[0]);
+            sums[1] += SCORE_RATE * (f64::from(target.abs()) - sums[1]);
+            sums[2] += 1.0;
+        }
+    }
+
+    /// Names of the values that [`drain`](Diagnostics::drain) gives, apart from the codec's own statistics.
+    pub fn columns(&self) -> Vec<String> {
+        let mut names: Vec<String> = ["q_mean", "td_abs", "loss"].map(String::from).to_vec();
+        for name in ["activity", "target_mean", "loss_share"] {
+            names.extend((0..self.frequencies).map(|i| format!("{name}_{i}")));
+        }
+        names
+    }
+
+    /// The interval's means, in the order of [`columns`](Diagnostics::columns); the sums start afresh. `None` where
+    /// nothing was sampled.
+    pub fn drain(&mut self) -> Vec<Option<f64>> {
+        let rows = self.rows;
+        let mean = |sum: f64| (rows > 0.0).then(|| sum / rows);
+        let mut values = vec![mean(self.q), mean(self.td_abs), mean(self.loss)];
+        values.extend(self.per_frequency.iter().map(|s| mean(s[0])));
+        values.extend(self.per_frequency.iter().map(|s| mean(s[1])));
+        let total: f64 = self.per_frequency.iter().map(|s| s[2]).sum();
+        values.extend(self.per_frequency.iter().map(|s| (total > 0.0).then(|| s[2] / total)));
+        self.rows = 0.0;
+        self.updates = 0.0;
+        (self.q, self.td_abs, self.loss) = (0.0, 0.0, 0.0);
+        self.per_frequency.fill([0.0; 3]);
+        values
+    }
+
+    /// (player's score, mean |error|, mean |target|) for every score sampled so far.
+    pub fn td_by_score(&self) -> impl Iterator<Item = (usize, f64, f64)> {
+        self.per_score.iter().enumerate().filter(|(_, s)| s[2] > 0.0).map(|(score, s)| {
+            let correction = bias_correction(SCORE_RATE, s[2] as u64);
+            (score, s[0] / correction, s[1] / correction)
+        })
+    }
+
+    /// Writes every sum.
+    pub fn save(&self, out: &mut StateWriter) {
+        out.f64s(&[self.rows, self.updates, self.q, self.td_abs, self.loss]);
+        out.f64s(self.per_frequency.as_flattened());
+        out.f64s(self.per_score.as_flattened());
+    }
+
+    /// Restores what [`save`](Diagnostics::save) wrote.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let sums = from.f64s()?;
+        let &[rows, updates, q, td_abs, loss] = sums.as_slice() else {
+            return Err(StateError("diagnostics of another version".into()));
+        };
+        (self.rows, self.updates, self.q, self.td_abs, self.loss) = (rows, updates, q, td_abs, loss);
+        for table in [&mut self.per_frequency, &mut self.per_score] {
+            let flat = from.f64s()?;
+            if flat.len() != table.as_flattened().len() {
+                return Err(StateError("diagnostics of another codec or task".into()));
+            }
+            table.as_flattened_mut().copy_from_slice(&flat);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codecs::Clipped;
+
+    #[test]
+    fn means_are_over_the_interval_and_scores_run_on() {
+        let mut d = Diagnostics::new(&Clipped, 3);
+        let rows =
+            Rows { outputs: &[2.0, 0.0], targets: &[1.0, 0.0], returns: &[0.0; 2], live: &[true, true] };
+        d.batch(&rows, &[1.0, 0.0], &[1.0]);
+        d.row(2.0, 1.0, 2);
+        d.row(0.0, 0.0, 200);
+        assert_eq!(d.columns(), ["q_mean", "td_abs", "loss"]);
+        let mut bytes = StateWriter::default();
+        d.save(&mut bytes);
+        let bytes = bytes.into_bytes();
+        let mut copy = Diagnostics::new(&Clipped, 3);
+        copy.restore(&mut StateReader::new(&bytes)).unwrap();
+        assert_eq!(d, copy);
+        assert_eq!(d.drain(), [Some(1.0), Some(0.5), Some(0.5)]);
+        assert_eq!(d.drain(), [None; 3]);
+        let by_score: Vec<_> = d.td_by_score().collect();
+        assert_eq!(by_score.len(), 1);
+        let (score, error, target) = by_score[0];
+        assert!(score == 2 && (error - 1.0).abs() < 1e-9 && (target - 1.0).abs() < 1e-9);
+    }
+}

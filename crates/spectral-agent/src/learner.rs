@@ -1,0 +1,526 @@
+//! The one learner: DQN, whatever the codec.
+//!
+//! Order of one update, as the authors' code has it: draw a minibatch → target network on the next states → greedy
+//! action by decoded value → targets → the codec's `before_forward` (Pop-Art moves its last layer here) → online network
+//! → the codec's gradient → error-magnitude correction, importance weights, division by the batch → backward → Adam.
+
+use crate::codecs::{Codec, Rows};
+use crate::diagnostics::Diagnostics;
+use crate::replay::{Outcome, Replay, Stacks, SumTree};
+use crate::settings::{AgentSettings, NetworkKind, SettingError};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::moments::bias_correction;
+use spectral_core::rng::{Purpose, Stream};
+use spectral_env::{Observation, ObservationSpec, TaskSpec};
+use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Input, Network, Which};
+use std::sync::Arc;
+
+/// Rate of the running error magnitude, and the level and floor that it is divided by (the authors' constants).
+const CORRECTION_RATE: f64 = 0.001;
+const CORRECTION_LEVEL: f64 = 0.01;
+const CORRECTION_FLOOR: f64 = 1e-4;
+
+/// Priorities are never zero, so that every transition can be drawn.
+const LEAST_PRIORITY: f64 = 1e-6;
+
+/// An agent's values stopped being finite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotFinite {
+    /// Updates made before it happened.
+    pub update: u64,
+}
+
+impl std::fmt::Display for NotFinite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the network's values stopped being finite at update {}; a smaller learning_rate may help",
+            self.update
+        )
+    }
+}
+
+impl std::error::Error for NotFinite {}
+
+/// The network that an agent with these settings uses on a task.
+pub fn architecture(
+    settings: &AgentSettings,
+    task: &TaskSpec,
+    codec: &dyn Codec,
+) -> Result<Architecture, SettingError> {
+    let head = Head {
+        actions: task.actions.len(),
+        per_action: codec.outputs(),
+        dueling: settings.dueling,
+        zero_init: codec.zero_init(),
+    };
+    let input = match task.observation {
+        ObservationSpec::Planes { channels, height, width, stack } => {
+            Input::Planes { channels: channels * stack, height, width }
+        }
+        ObservationSpec::Vector { len } => Input::Vector { len },
+    };
+    let architecture = match (settings.network, task.observation) {
+        (NetworkKind::Auto, ObservationSpec::Planes { .. }) => Architecture::suited(input, head),
+        (NetworkKind::Auto | NetworkKind::Mlp, _) => {
+            Architecture::mlp(input, &settings.hidden_widths()?, head)
+        }
+        (NetworkKind::Nature, _) => Architecture::nature(input, head),
+        (NetworkKind::SmallCnn, _) => Architecture::small_cnn(input, head),
+    };
+    let show = crate::settings::Setting::show(&settings.network);
+    architecture.validate().map_err(|e| SettingError::bad("network", show, e.to_string()))?;
+    Ok(architecture)
+}
+
+/// Bytes of memory that one agent will need.
+pub fn memory_bytes(
+    settings: &AgentSettings,
+    task: &TaskSpec,
+    codec: &dyn Codec,
+) -> Result<u64, SettingError> {
+    let network = architecture(settings, task, codec)?.memory_bytes(1, settings.batch);
+    let replay = settings.replay * Replay::bytes_per_record(task.observation);
+    let priorities = if settings.prioritised { 16 * settings.replay.next_power_of_two() } else { 0 };
+    let stacks = 4 * 2 * settings.batch * task.observation.len() * task.observation.stack();
+    Ok(network + (replay + priorities + stacks) as u64)
+}
+
+/// One agent that learns on the CPU: its replay, networks, optimiser, codec statistics and diagnostics.
+///
+/// On a CPU one agent at a time is the fastest population: its weights stay in the core's cache. Threads take different
+/// agents, or share the large matrix products of one.
+pub struct Learner {
+    settings: AgentSettings,
+    codec: Arc<dyn Codec>,
+    actions: usize,
+    seed: u64,
+    replay: Replay,
+    network: Network<Cpu>,
+    live_state: Vec<f64>,
+    frozen_state: Vec<f64>,
+    updates: u64,
+    error_magnitude: f64,
+    priorities: Option<Priorities>,
+    diagnostics: Diagnostics,
+    buffers: Buffers,
+}
+
+/// Everything an update writes to, allocated once.
+struct Buffers {
+    current: Stacks,
+    states: Stacks,
+    next_states: Stacks,
+    actions: Vec<usize>,
+    greedy: Vec<usize>,
+    bootstrap: Vec<f32>,
+    live: Vec<bool>,
+    scores: Vec<u8>,
+    indices: Vec<u64>,
+    importance: Vec<f32>,
+    returns: Vec<f32>,
+    targets: Vec<f32>,
+    taken: Vec<f32>,
+    gradients: Vec<f32>,
+    trunk_weights: Vec<f32>,
+    last: Vec<f32>,
+    trunk: Vec<f32>,
+}
+
+struct Priorities {
+    tree: SumTree,
+    largest: f64,
+}
+
+impl Learner {
+    /// A fresh agent for a task.
+    pub fn new(
+        settings: AgentSettings,
+        codec: Arc<dyn Codec>,
+        task: &TaskSpec,
+        seed: u64,
+    ) -> Result<Self, SettingError> {
+        settings.validate()?;
+        let architecture = architecture(&settings, task, codec.as_ref())?;
+        let (batch, k, outputs) = (settings.batch, codec.outputs(), architecture.outputs());
+        let mut network = Network::new(Cpu::new(), architecture, 1, batch)
+            .map_err(|e| SettingError::bad("network", "", e.to_string()))?;
+        let mut rng = Stream::new(seed, Purpose::Weights, 0);
+        network.init(0, || rng.unit_f32());
+        let buffers = Buffers {
+            current: Stacks::new(task.observation, 1),
+            states: Stacks::new(task.observation, batch),
+            next_states: Stacks::new(task.observation, batch),
+            actions: vec![0; batch],
+            greedy: vec![0; batch],
+            bootstrap: vec![0.0; batch],
+            live: vec![true; batch],
+            scores: vec![0; batch],
+            indices: vec![0; batch],
+            importance: vec![1.0; batch],
+            returns: vec![0.0; batch * codec.encoded()],
+            targets: vec![0.0; batch * k],
+            taken: vec![0.0; batch * k],
+            gradients: vec![0.0; batch * k],
+            trunk_weights: vec![1.0; k],
+            last: vec![0.0; batch * outputs],
+            trunk: vec![0.0; batch * outputs],
+        };
+        let scores = if task.max_player_score == 0 { 0 } else { usize::from(task.max_player_score) + 1 };
+        Ok(Learner {
+            actions: task.actions.len(),
+            seed,
+            replay: Replay::new(task.observation, settings.replay, settings.n_step),
+            network,
+            live_state: codec.init(),
+            frozen_state: codec.init(),
+            updates: 0,
+            error_magnitude: 0.0,
+            priorities: settings
+                .prioritised
+                .then(|| Priorities { tree: SumTree::new(settings.replay), largest: 1.0 }),
+            diagnostics: Diagnostics::new(codec.as_ref(), scores),
+            buffers,
+            settings,
+            codec,
+        })
+    }
+
+    /// The agent's settings.
+    pub fn settings(&self) -> &AgentSettings {
+        &self.settings
+    }
+
+    /// The agent's codec.
+    pub fn codec(&self) -> &dyn Codec {
+        self.codec.as_ref()
+    }
+
+    /// Updates made so far.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// Transitions seen so far.
+    pub fn transitions(&self) -> u64 {
+        self.replay.newest()
+    }
+
+    /// Where the environment writes the current observation.
+    pub fn observation(&mut self) -> Observation<'_> {
+        self.replay.observation()
+    }
+
+    /// The greedy action for the current observation; of equal values the first.
+    pub fn act(&mut self) -> usize {
+        self.replay.current(&mut self.buffers.current);
+        let outputs = self.network.forward(Which::Online, self.buffers.current.samples(), 1);
+        greedy(self.codec.as_ref(), outputs, &self.live_state).0
+    }
+
+    /// The greedy action, and its value, for a stack of observations outside replay (evaluation).
+    pub fn act_on(&mut self, stack: &Stacks) -> (usize, f32) {
+        let outputs = self.network.forward(Which::Online, stack.samples(), 1);
+        greedy(self.codec.as_ref(), outputs, &self.live_state)
+    }
+
+    /// Completes the current observation with what its action brought.
+    pub fn record(&mut self, outcome: Outcome) {
+        if let Some(priorities) = &mut self.priorities {
+            let slot = (self.replay.newest() % self.replay.capacity() as u64) as usize;
+            priorities.tree.set(slot, priorities.largest.powf(self.settings.priority_exponent));
+        }
+        self.replay.record(outcome);
+    }
+
+    /// True once replay can fill a minibatch.
+    pub fn can_update(&self) -> bool {
+        !self.replay.valid().is_empty()
+    }
+
+    /// One gradient step on a minibatch from replay.
+    pub fn update(&mut self) -> Result<(), NotFinite> {
+        self.draw();
+        self.make_targets();
+        if let Some(affine) = self.codec.before_forward(&mut self.buffers.targets, &mut self.live_state) {
+            self.network.affine_outputs(0, &affine.scale, &affine.shift);
+        }
+        let magnitude = self.make_gradients();
+        if !magnitude.is_finite() {
+            return Err(NotFinite { update: self.updates });
+        }
+        self.network.backward(&self.buffers.last, &self.buffers.trunk);
+        let adam = AdamSettings {
+            learning_rate: self.settings.learning_rate as f32,
+            beta1: self.settings.adam_beta1 as f32,
+            beta2: self.settings.adam_beta2 as f32,
+            epsilon: self.settings.adam_epsilon as f32,
+        };
+        self.network.adam(&[adam], &[true]);
+        self.updates += 1;
+        Ok(())
+    }
+
+    /// Copies the online network, and the codec's statistics with it, to the target.
+    pub fn refresh_target(&mut self) {
+        self.network.refresh_target(0);
+        self.frozen_state.copy_from_slice(&self.live_state);
+    }
+
+    /// Draws the minibatch: indices, stacks, encoded returns.
+    fn draw(&mut self) {
+        let Learner { buffers: b, replay, settings, codec, .. } = self;
+        let valid = replay.valid();
+        let mut rng = Stream::new(self.seed, Purpose::Sampling, self.updates);
+        let uniform = |rng: &mut Stream| valid.start + rng.below((valid.end - valid.start) as usize) as u64;
+        match &self.priorities {
+            None => b.indices.fill_with(|| uniform(&mut rng)),
+            Some(priorities) => {
+                priorities.draw(replay, settings, &mut rng, uniform, &mut b.indices, &mut b.importance);
+            }
+        }
+        b.returns.fill(0.0);
+        let discount = settings.discount as f32;
+        for (row, encoded) in b.returns.chunks_exact_mut(codec.encoded()).enumerate() {
+            let sampled = replay.sample(b.indices[row], discount, codec.as_ref(), encoded);
+            b.actions[row] = sampled.action;
+            b.bootstrap[row] = sampled.bootstrap;
+            b.live[row] = sampled.live;
+            b.scores[row] = sampled.player_score;
+            replay.stack(b.indices[row], row, &mut b.states);
+            replay.stack(sampled.next, row, &mut b.next_states);
+        }
+    }
+
+    /// Greedy actions of the next states and the targets that follow from them.
+    fn make_targets(&mut self) {
+        let Learner { buffers: b, codec, network, .. } = self;
+        let (batch, k) = (b.live.len(), codec.outputs());
+        let width = self.actions * k;
+        if self.settings.double {
+            let outputs = network.forward(Which::Online, b.next_states.samples(), batch);
+            for (row, action) in outputs.chunks_exact(width).zip(&mut b.greedy) {
+                *action = greedy(codec.as_ref(), row, &self.live_state).0;
+            }
+        }
+        let outputs = network.forward(Which::Target, b.next_states.samples(), batch);
+        for (row, next) in outputs.chunks_exact(width).enumerate() {
+            if !self.settings.double {
+                b.greedy[row] = greedy(codec.as_ref(), next, &self.frozen_state).0;
+            }
+            let e = codec.encoded();
+            codec.target(
+                &b.returns[row * e..][..e],
+                b.bootstrap[row],
+                &next[b.greedy[row] * k..][..k],
+                &self.frozen_state,
+                &mut b.targets[row * k..][..k],
+            );
+        }
+    }
+
+    /// The online forward pass and the output gradients; returns Σ|gradient|, which is finite if all is well.
+    fn make_gradients(&mut self) -> f64 {
+        let Learner { buffers: b, codec, network, .. } = self;
+        let (batch, k) = (b.live.len(), codec.outputs());
+        let width = self.actions * k;
+        let outputs = network.forward_train(b.states.samples(), batch);
+        for (row, taken) in b.taken.chunks_exact_mut(k).enumerate() {
+            taken.copy_from_slice(&outputs[row * width + b.actions[row] * k..][..k]);
+        }
+        let rows = Rows { outputs: &b.taken, targets: &b.targets, returns: &b.returns, live: &b.live };
+        codec.gradient(&rows, &mut self.live_state, &mut b.gradients, &mut b.trunk_weights);
+        self.diagnostics.batch(&rows, &b.gradients, &b.trunk_weights);
+        for (row, &score) in b.scores.iter().enumerate() {
+            let prediction = codec.decode(&b.taken[row * k..][..k], &self.live_state);
+            let target = codec.target_value(&b.targets[row * k..][..k], &self.live_state);
+            self.diagnostics.row(prediction, if b.live[row] { target } else { prediction }, score);
+        }
+        let mut magnitude = 0.0;
+        for (row, gradient) in b.gradients.chunks_exact_mut(k).enumerate() {
+            if !b.live[row] {
+                gradient.fill(0.0);
+            }
+            if let Some(priorities) = &mut self.priorities {
+                let norm = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum::<f64>().sqrt();
+                let slot = (b.indices[row] % self.replay.capacity() as u64) as usize;
+                priorities.update(slot, norm, self.settings.priority_exponent);
+            }
+            magnitude += gradient.iter().map(|g| f64::from(g.abs())).sum::<f64>();
+        }
+        let mut scale = 1.0 / batch as f64;
+        if codec.error_correction() {
+            let mean = magnitude / (batch * k) as f64 / batch as f64;
+            self.error_magnitude += CORRECTION_RATE * (mean - self.error_magnitude);
+            let running = self.error_magnitude / bias_correction(CORRECTION_RATE, self.updates + 1);
+            scale /= (running / CORRECTION_LEVEL).max(CORRECTION_FLOOR);
+        }
+        b.last.fill(0.0);
+        b.trunk.fill(0.0);
+        for (row, gradient) in b.gradients.chunks_exact(k).enumerate() {
+            let scale = scale as f32 * b.importance[row];
+            let at = row * width + b.actions[row] * k;
+            for (i, g) in gradient.iter().enumerate() {
+                b.trunk[at + i] = scale * g * b.trunk_weights[i];
+                b.last[at + i] = if codec.undo_last_layer() { scale * g } else { b.trunk[at + i] };
+            }
+        }
+        magnitude
+    }
+
+    /// Names of the values that [`drain_metrics`](Learner::drain_metrics) gives.
+    pub fn metric_columns(&self) -> Vec<String> {
+        let mut columns = self.diagnostics.columns();
+        columns.extend(self.codec.statistics(&self.live_state).into_iter().map(|(name, _)| name));
+        columns
+    }
+
+    /// Means since the last call, then the codec's statistics as they are now.
+    pub fn drain_metrics(&mut self) -> Vec<Option<f64>> {
+        let mut values = self.diagnostics.drain();
+        let updated = self.updates > 0;
+        let statistics = self.codec.statistics(&self.live_state);
+        values.extend(statistics.into_iter().map(|(_, value)| updated.then_some(value)));
+        values
+    }
+
+    /// (player's score, mean |TD error|, mean |target|) for every score sampled so far.
+    pub fn td_by_score(&self) -> impl Iterator<Item = (usize, f64, f64)> {
+        self.diagnostics.td_by_score()
+    }
+
+    /// The replay, whose records checkpoints store in segments of their own.
+    pub fn replay(&self) -> &Replay {
+        &self.replay
+    }
+
+    /// The replay, for putting records back.
+    pub fn replay_mut(&mut self) -> &mut Replay {
+        &mut self.replay
+    }
+
+    /// Writes what acting needs: online weights and codec statistics.
+    pub fn save_model(&self, out: &mut StateWriter) {
+        out.f32s(self.network.parameters(Which::Online, 0));
+        out.f64s(&self.live_state);
+    }
+
+    /// Restores what [`save_model`](Learner::save_model) wrote.
+    pub fn restore_model(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        from.f32s_into(self.network.parameters_mut(Which::Online, 0))?;
+        restore_f64s(from, &mut self.live_state)
+    }
+
+    /// Writes everything but replay's records.
+    pub fn save(&self, out: &mut StateWriter) {
+        self.save_model(out);
+        out.f32s(self.network.parameters(Which::Target, 0));
+        out.f64s(&self.frozen_state);
+        let (first, second, step) = self.network.adam_state(0);
+        out.f32s(first);
+        out.f32s(second);
+        out.u64(step);
+        out.u64(self.updates);
+        out.f64(self.error_magnitude);
+        self.diagnostics.save(out);
+        self.replay.save(out);
+        if let Some(priorities) = &self.priorities {
+            out.f64(priorities.largest);
+            let leaves: Vec<f64> = (0..self.replay.capacity()).map(|i| priorities.tree.get(i)).collect();
+            out.f64s(&leaves);
+        }
+    }
+
+    /// Restores what [`save`](Learner::save) wrote.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.restore_model(from)?;
+        from.f32s_into(self.network.parameters_mut(Which::Target, 0))?;
+        restore_f64s(from, &mut self.frozen_state)?;
+        let (first, second, step) = (from.f32s()?, from.f32s()?, from.u64()?);
+        let expected = self.network.parameters(Which::Online, 0).len();
+        if first.len() != expected || second.len() != expected {
+            return Err(StateError(format!("{} optimiser moments, {expected} expected", first.len())));
+        }
+        self.network.set_adam_state(0, &first, &second, step);
+        self.updates = from.u64()?;
+        self.error_magnitude = from.f64()?;
+        self.diagnostics.restore(from)?;
+        self.replay.restore(from)?;
+        if let Some(priorities) = &mut self.priorities {
+            priorities.largest = from.f64()?;
+            for (leaf, value) in from.f64s()?.into_iter().enumerate().take(self.replay.capacity()) {
+                priorities.tree.set(leaf, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Priorities {
+    /// Stratified draws in proportion to priority, and the weights that undo the bias, the largest scaled to 1.
+    fn draw(
+        &self,
+        replay: &Replay,
+        settings: &AgentSettings,
+        rng: &mut Stream,
+        uniform: impl Fn(&mut Stream) -> u64,
+        indices: &mut [u64],
+        importance: &mut [f32],
+    ) {
+        let valid = replay.valid();
+        let (batch, capacity) = (indices.len() as f64, replay.capacity() as u64);
+        let last = replay.newest() - 1;
+        // The record that now sits in a slot.
+        let number = |slot: u64| last - (last - slot) % capacity;
+        for (row, index) in indices.iter_mut().enumerate() {
+            let mass = (row as f64 + rng.unit_f64()) / batch * self.tree.total();
+            let slot = self.tree.find(mass) as u64;
+            let found = if slot <= last { number(slot) } else { u64::MAX };
+            // The newest few have no n-step successor yet: draw those rows uniformly.
+            *index = if valid.contains(&found) { found } else { uniform(rng) };
+        }
+        let mut largest = 0.0f64;
+        let weight = |index: u64| {
+            let probability = self.tree.get((index % capacity) as usize) / self.tree.total();
+            (probability * (valid.end - valid.start) as f64).powf(-settings.importance_exponent)
+        };
+        for index in indices.iter() {
+            largest = largest.max(weight(*index));
+        }
+        for (w, index) in importance.iter_mut().zip(indices.iter()) {
+            *w = (weight(*index) / largest) as f32;
+        }
+    }
+
+    fn update(&mut self, slot: usize, magnitude: f64, exponent: f64) {
+        let priority = magnitude + LEAST_PRIORITY;
+        if priority.is_finite() {
+            self.largest = self.largest.max(priority);
+            self.tree.set(slot, priority.powf(exponent));
+        }
+    }
+}
+
+/// The best action of one row of outputs, and its value; of equal values the first.
+fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64]) -> (usize, f32) {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (action, values) in outputs.chunks_exact(codec.outputs()).enumerate() {
+        let value = codec.decode(values, state);
+        if value > best.1 {
+            best = (action, value);
+        }
+    }
+    best
+}
+
+fn restore_f64s(from: &mut StateReader<'_>, out: &mut [f64]) -> Result<(), StateError> {
+    let values = from.f64s()?;
+    if values.len() != out.len() {
+        return Err(StateError(format!("{} codec statistics, {} expected", values.len(), out.len())));
+    }
+    out.copy_from_slice(&values);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! Replay: a ring of transitions in which each observation is stored once.
+//!
+//! A stored transition is the observation *before* the action, the action, the raw reward, flags and the player's score: at
+//! Atari size 7056 + 7 bytes, not the 56 KB of two stacks of four. Stacks and n-step returns are put together when a
+//! minibatch is drawn.
+
+mod sumtree;
+
+pub use sumtree::SumTree;
+
+use crate::codecs::Codec;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_env::{Observation, ObservationSpec};
+
+/// What follows an action, as the learner sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The action taken.
+    pub action: u8,
+    /// The raw reward.
+    pub reward: f32,
+    /// No value follows: the episode's end, or a lost life where the protocol says so.
+    pub terminal: bool,
+    /// The episode was cut off here.
+    pub truncated: bool,
+    /// The player's score in the state in which the action was taken.
+    pub player_score: u8,
+}
+
+const TERMINAL: u8 = 1;
+const TRUNCATED: u8 = 2;
+/// The first observation of an episode (or of a life): stacks do not reach past it.
+const START: u8 = 4;
+
+#[derive(Clone, Debug)]
+enum Frames {
+    Bytes(Vec<u8>),
+    Floats(Vec<f32>),
+}
+
+/// Where stacked observations of a minibatch are put: [batch][stack × observation].
+#[derive(Clone, Debug)]
+pub enum Stacks {
+    /// For planes.
+    Bytes(Vec<u8>),
+    /// For vectors.
+    Floats(Vec<f32>),
+}
+
+impl Stacks {
+    /// Room for `batch` stacked observations.
+    pub fn new(spec: ObservationSpec, batch: usize) -> Self {
+        let len = batch * spec.len() * spec.stack();
+        match spec {
+            ObservationSpec::Planes { .. } => Stacks::Bytes(vec![0; len]),
+            ObservationSpec::Vector { .. } => Stacks::Floats(vec![0.0; len]),
+        }
+    }
+
+    /// As the network takes them.
+    pub fn samples(&self) -> spectral_nn::Samples<'_> {
+        match self {
+            Stacks::Bytes(v) => spectral_nn::Samples::Bytes(v),
+            Stacks::Floats(v) => spectral_nn::Samples::Floats(v),
+        }
+    }
+}
+
+/// One sampled transition, without its observations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampled {
+    /// The action taken.
+    pub action: usize,
+    /// γⁿ, or 0 if the episode ended within the n steps.
+    pub bootstrap: f32,
+    /// False if a time-out lies within the n steps.
+    pub live: bool,
+    /// The player's score in the first state.
+    pub player_score: u8,
+    /// The index of the state that is bootstrapped from.
+    pub next: u64,
+}
+
+/// A ring of transitions. Records are numbered from 0 for ever; the newest `capacity` of them are kept.
+///
+/// ```
+/// use spectral_agent::replay::{Outcome, Replay};
+/// use spectral_env::{Observation, ObservationSpec};
+/// let mut replay = Replay::new(ObservationSpec::Vector { len: 2 }, 100, 3);
+/// if let Observation::Vector(v) = replay.observation() { v.copy_from_slice(&[0.1, 0.2]) }
+/// replay.record(Outcome { reward: 1.0, ..Default::default() });
+/// assert_eq!(replay.newest(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Replay {
+    spec: ObservationSpec,
+    capacity: usize,
+    n_step: usize,
+    frames: Frames,
+    actions: Vec<u8>,
+    rewards: Vec<f32>,
+    flags: Vec<u8>,
+    scores: Vec<u8>,
+    newest: u64,
+    /// The next observation begins an episode.
+    starting: bool,
+}
+
+impl Replay {
+    /// An empty ring for `capacity` transitions.
+    pub fn new(spec: ObservationSpec, capacity: usize, n_step: usize) -> Self {
+        let len = capacity * spec.len();
+        let frames = match spec {
+            ObservationSpec::Planes { .. } => Frames::Bytes(vec![0; len]),
+            ObservationSpec::Vector { .. } => Frames::Floats(vec![0.0; len]),
+        };
+        Replay {
+            spec,
+            capacity,
+            n_step,
+            frames,
+            actions: vec![0; capacity],
+            rewards: vec![0.0; capacity],
+            flags: vec![0; capacity],
+            scores: vec![0; capacity],
+            newest: 0,
+            starting: true,
+        }
+    }
+
+    /// Bytes that one transition takes.
+    pub fn bytes_per_record(spec: ObservationSpec) -> usize {
+        let element = match spec {
+            ObservationSpec::Planes { .. } => 1,
+            ObservationSpec::Vector { .. } => 4,
+        };
+        spec.len() * element + 7
+    }
+
+    /// The shape of an observation.
+    pub fn spec(&self) -> ObservationSpec {
+        self.spec
+    }
+
+    /// The number of the oldest record that is kept.
+    pub fn oldest(&self) -> u64 {
+        self.newest.saturating_sub(self.capacity as u64)
+    }
+
+    /// One past the number of the newest record.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// How many records the ring has room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn slot(&self, index: u64) -> usize {
+        (index % self.capacity as u64) as usize
+    }
+
+    /// Where the environment writes the current observation, before [`record`](Replay::record) completes it.
+    pub fn observation(&mut self) -> Observation<'_> {
+        let (slot, len) = (self.slot(self.newest), self.spec.len());
+        self.flags[slot] = if self.starting { START } else { 0 };
+        match &mut self.frames {
+            Frames::Bytes(v) => Observation::Planes(&mut v[slot * len..][..len]),
+            Frames::Floats(v) => Observation::Vector(&mut v[slot * len..][..len]),
+        }
+    }
+
+    /// The stack that ends with the current observation, for acting.
+    pub fn current(&self, out: &mut Stacks) {
+        self.stack(self.newest, 0, out);
+    }
+
+    /// Completes the current observation with what its action brought.
+    pub fn record(&mut self, outcome: Outcome) {
+        let slot = self.slot(self.newest);
+        self.actions[slot] = outcome.action;
+        self.rewards[slot] = outcome.reward;
+        self.scores[slot] = outcome.player_score;
+        if outcome.terminal {
+            self.flags[slot] |= TERMINAL;
+        }
+        if outcome.truncated {
+            self.flags[slot] |= TRUNCATED;
+        }
+        self.starting = outcome.terminal || outcome.truncated;
+        self.newest += 1;
+    }
+
+    /// The numbers of records that may be sampled: their stack and their n-step successor lie wholly in the ring.
+    pub fn valid(&self) -> std::ops::Range<u64> {
+        let first = self.oldest() + self.spec.stack() as u64 - 1;
+        first..self.newest.saturating_sub(self.n_step as u64).max(first)
+    }
+
+    /// Adds the encoded n-step return of a record to `encoded` (zeroed by the caller) and says what follows.
+    pub fn sample(&self, index: u64, discount: f32, codec: &dyn Codec, encoded: &mut [f32]) -> Sampled {
+        let first = self.slot(index);
+        let mut sampled = Sampled {
+            action: usize::from(self.actions[first]),
+            bootstrap: 0.0,
+            live: true,
+            player_score: self.scores[first],
+            next: index,
+        };
+        let mut factor = 1.0;
+        for k in 0..self.n_step as u64 {
+            let slot = self.slot(index + k);
+            codec.encode_reward(self.rewards[slot], factor, encoded);
+            factor *= discount;
+            if self.flags[slot] & TRUNCATED != 0 {
+                sampled.live = false;
+                return sampled;
+            }
+            if self.flags[slot] & TERMINAL != 0 {
+                return sampled;
+            }
+        }
+        sampled.bootstrap = factor;
+        sampled.next = index + self.n_step as u64;
+        sampled
+    }
+
+    /// Writes the stack that ends with record `index` as row `row`; where the episode had not begun, zeros.
+    pub fn stack(&self, index: u64, row: usize, out: &mut Stacks) {
+        let (len, depth) = (self.spec.len(), self.spec.stack());
+        // How many observations before this one belong to the same episode.
+        let mut reach = 0;
+        while reach + 1 < depth
+            && self.flags[self.slot(index - reach as u64)] & START == 0
+            && index > reach as u64
+        {
+            reach += 1;
+        }
+        for position in 0..depth {
+            let back = depth - 1 - position;
+            let at = (row * depth + position) * len;
+            let source = (back <= reach).then(|| self.slot(index - back as u64) * len);
+            match (&self.frames, &mut *out) {
+                (Frames::Bytes(from), Stacks::Bytes(to)) => {
+                    copy_or_clear(from, source, &mut to[at..at + len])
+                }
+                (Frames::Floats(from), Stacks::Floats(to)) => {
+                    copy_or_clear(from, source, &mut to[at..at + len])
+                }
+                _ => unreachable!("stacks are made from the same observation spec"),
+            }
+        }
+    }
+
+    /// Writes counters and, if an episode is under way, nothing more: records travel in segments.
+    pub fn save(&self, out: &mut StateWriter) {
+        out.u64(self.newest);
+        out.bool(self.starting);
+    }
+
+    /// Restores the counters; [`read_range`](Replay::read_range) brings the records.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.newest = from.u64()?;
+        self.starting = from.bool()?;
+        Ok(())
+    }
+
+    /// Appends records `first..first + count` to `out`, field by field (equal fields compress together).
+    pub fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>) {
+        let len = self.spec.len();
+        let slots = || (first..first + count).map(|i| self.slot(i));
+        out.extend(slots().map(|s| self.actions[s]));
+        out.extend(slots().map(|s| self.flags[s]));
+        out.extend(slots().map(|s| self.scores[s]));
+        for s in slots() {
+            out.extend_from_slice(&self.rewards[s].to_le_bytes());
+        }
+        for s in slots() {
+            match &self.frames {
+                Frames::Bytes(v) => out.extend_from_slice(&v[s * len..][..len]),
+                Frames::Floats(v) => {
+                    for x in &v[s * len..][..len] {
+                        out.extend_from_slice(&x.to_le_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts back what [`write_range`](Replay::write_range) wrote.
+    pub fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
+        let n = count as usize;
+        let record = Self::bytes_per_record(self.spec);
+        if n.checked_mul(record) != Some(bytes.len()) {
+            return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
+        }
+        let (actions, rest) = bytes.split_at(n);
+        let (flags, rest) = rest.split_at(n);
+        let (scores, rest) = rest.split_at(n);
+        let (rewards, frames) = rest.split_at(4 * n);
+        let len = self.spec.len();
+        for i in 0..n {
+            let s = self.slot(first + i as u64);
+            self.actions[s] = actions[i];
+            self.flags[s] = flags[i];
+            self.scores[s] = scores[i];
+            self.rewards[s] = read_f32(&rewards[4 * i..]);
+            match &mut self.frames {
+                Frames::Bytes(v) => v[s * len..][..len].copy_from_slice(&frames[i * len..][..len]),
+                Frames::Floats(v) => {
+                    for (j, x) in v[s * len..][..len].iter_mut().enumerate() {
+                        *x = read_f32(&frames[4 * (i * len + j)..]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_f32(bytes: &[u8]) -> f32 {
+    f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+fn copy_or_clear<T: Copy + Default>(from: &[T], source: Option<usize>, to: &mut [T]) {
+    match source {
+        Some(at) => to.copy_from_slice(&from[at..at + to.len()]),
+        None => to.fill(T::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

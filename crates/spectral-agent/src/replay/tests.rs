@@ -1,0 +1,135 @@
+//! Replay against a slow, obvious model.
+
+use super::*;
+use crate::codecs::{Clipped, Compressed};
+use crate::settings::AgentSettings;
+use proptest::prelude::*;
+use spectral_core::rng::{Purpose, Stream};
+
+const GAMMA: f32 = 0.9;
+
+/// Raw rewards pass through the compressed codec's encoding unchanged.
+fn raw() -> Compressed {
+    Compressed::new(&AgentSettings::default())
+}
+
+struct Model {
+    frames: Vec<u8>,
+    outcomes: Vec<Outcome>,
+}
+
+/// A random history: the model keeps everything, the replay what fits.
+fn history(steps: usize, capacity: usize, stack: usize, seed: u64) -> (Replay, Model) {
+    let spec = ObservationSpec::Planes { channels: 1, height: 1, width: 2, stack };
+    let mut replay = Replay::new(spec, capacity, 3);
+    let mut model = Model { frames: vec![], outcomes: vec![] };
+    let mut rng = Stream::new(seed, Purpose::Other, 0);
+    for t in 0..steps {
+        let value = (t % 250 + 1) as u8;
+        let Observation::Planes(frame) = replay.observation() else { unreachable!() };
+        frame.fill(value);
+        let outcome = Outcome {
+            action: rng.below(4) as u8,
+            reward: rng.below(100) as f32 - 50.0,
+            terminal: rng.chance(0.1),
+            truncated: rng.chance(0.05),
+            player_score: rng.below(22) as u8,
+        };
+        replay.record(outcome);
+        model.frames.push(value);
+        model.outcomes.push(outcome);
+    }
+    (replay, model)
+}
+
+proptest! {
+    #[test]
+    fn samples_are_what_happened(steps in 10usize..120, capacity in 12usize..60, stack in 1usize..5, seed in 0u64..1000) {
+        let (replay, model) = history(steps, capacity, stack, seed);
+        let ends = |i: usize| model.outcomes[i].terminal || model.outcomes[i].truncated;
+        let spec = ObservationSpec::Planes { channels: 1, height: 1, width: 2, stack };
+        let mut stacks = Stacks::new(spec, 2);
+        for index in replay.valid() {
+            let i = index as usize;
+            let mut encoded = [0.0];
+            let sampled = replay.sample(index, GAMMA, &raw(), &mut encoded);
+            let (mut sum, mut factor, mut open, mut live) = (0.0f32, 1.0f32, true, true);
+            for outcome in &model.outcomes[i..i + 3] {
+                sum += factor * outcome.reward;
+                factor *= GAMMA;
+                live &= !outcome.truncated;
+                if outcome.terminal || outcome.truncated {
+                    open = false;
+                    break;
+                }
+            }
+            prop_assert_eq!(encoded[0], sum);
+            prop_assert_eq!(sampled.live, live);
+            prop_assert_eq!(sampled.bootstrap, if open { factor } else { 0.0 });
+            prop_assert_eq!(sampled.action, usize::from(model.outcomes[i].action));
+            prop_assert_eq!(sampled.player_score, model.outcomes[i].player_score);
+            if open {
+                prop_assert_eq!(sampled.next, index + 3);
+            }
+            replay.stack(index, 1, &mut stacks);
+            let Stacks::Bytes(bytes) = &stacks else { unreachable!() };
+            let mut want = vec![];
+            let mut cut = false;
+            for back in 0..stack {
+                cut |= back > i || (back > 0 && ends(i - back));
+                want.insert(0, if cut { 0 } else { model.frames[i - back] });
+            }
+            let got: Vec<u8> = bytes[2 * stack..].chunks(2).map(|c| c[0]).collect();
+            prop_assert_eq!(got, want);
+        }
+        prop_assert!(replay.valid().end <= replay.newest() - 3);
+        prop_assert!(replay.valid().start >= replay.oldest() + stack as u64 - 1);
+    }
+
+    #[test]
+    fn ranges_survive_bytes(steps in 10usize..120, capacity in 12usize..60, seed in 0u64..1000) {
+        let (replay, _) = history(steps, capacity, 2, seed);
+        let mut state = StateWriter::default();
+        replay.save(&mut state);
+        let state = state.into_bytes();
+        let mut copy = Replay::new(replay.spec, capacity, 3);
+        copy.restore(&mut StateReader::new(&state)).unwrap();
+        let middle = (replay.oldest() + replay.newest()) / 2;
+        for (first, end) in [(replay.oldest(), middle), (middle, replay.newest())] {
+            let mut bytes = vec![];
+            replay.write_range(first, end - first, &mut bytes);
+            copy.read_range(first, end - first, &bytes).unwrap();
+            prop_assert!(end == first || copy.read_range(first, end - first, &bytes[1..]).is_err());
+        }
+        for index in replay.valid() {
+            let (mut a, mut b) = ([0.0], [0.0]);
+            let left = replay.sample(index, GAMMA, &Clipped, &mut a);
+            prop_assert_eq!(left, copy.sample(index, GAMMA, &Clipped, &mut b));
+            prop_assert_eq!(a, b);
+        }
+    }
+}
+
+#[test]
+fn an_atari_transition_takes_little_more_than_its_screen() {
+    let spec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
+    assert!(Replay::bytes_per_record(spec) <= 7200);
+    assert_eq!(Replay::bytes_per_record(spec), 7063);
+}
+
+#[test]
+fn the_current_stack_follows_the_episode() {
+    let spec = ObservationSpec::Planes { channels: 1, height: 1, width: 1, stack: 3 };
+    let mut replay = Replay::new(spec, 20, 1);
+    let mut stacks = Stacks::new(spec, 1);
+    let mut seen = vec![];
+    for t in 1..=5u8 {
+        let Observation::Planes(frame) = replay.observation() else { unreachable!() };
+        frame[0] = t;
+        replay.current(&mut stacks);
+        let Stacks::Bytes(bytes) = &stacks else { unreachable!() };
+        seen.push(bytes.clone());
+        replay.record(Outcome { terminal: t == 3, ..Default::default() });
+    }
+    assert_eq!(seen, [vec![0, 0, 1], vec![0, 1, 2], vec![1, 2, 3], vec![0, 0, 4], vec![0, 4, 5]]);
+}

@@ -1,0 +1,55 @@
+//! What can go wrong, sorted by whose turn it is to act.
+
+use crate::store::StoreError;
+use spectral_agent::settings::SettingError;
+use spectral_env::TaskError;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub enum TrainError {
+    /// Something that the user wrote is not right.
+    Usage(String),
+    /// A file is missing, damaged, or could not be written.
+    Store(StoreError),
+    /// A file of the run does not make sense.
+    Data(String),
+}
+
+impl TrainError {
+    /// The process's exit code: 2 for usage, 3 for data.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            TrainError::Usage(_) => 2,
+            TrainError::Store(_) | TrainError::Data(_) => 3,
+        }
+    }
+}
+
+impl std::fmt::Display for TrainError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TrainError::Usage(text) | TrainError::Data(text) => f.write_str(text),
+            TrainError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TrainError {}
+
+impl From<StoreError> for TrainError {
+    fn from(error: StoreError) -> Self {
+        TrainError::Store(error)
+    }
+}
+
+impl From<SettingError> for TrainError {
+    fn from(error: SettingError) -> Self {
+        TrainError::Usage(error.to_string())
+    }
+}
+
+impl From<TaskError> for TrainError {
+    fn from(error: TaskError) -> Self {
+        TrainError::Usage(error.to_string())
+    }
+}

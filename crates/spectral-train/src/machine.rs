@@ -1,0 +1,86 @@
+//! What the machine offers: processor, memory, time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The hardware of a run, as its directory records it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hardware {
+    /// The processor's name.
+    pub cpu: String,
+    /// Its cores, as far as this process may use them.
+    pub cores: usize,
+}
+
+impl Hardware {
+    /// This machine.
+    pub fn here() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let name = info
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"))
+            .and_then(|rest| rest.split_once(':'));
+        let cpu =
+            name.map_or_else(|| std::env::consts::ARCH.to_string(), |(_, name)| name.trim().to_string());
+        Hardware { cpu, cores }
+    }
+}
+
+/// Bytes of memory that a new process could use, if the system says so.
+pub fn available_memory() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Seconds since 1970.
+pub fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+/// The present moment as ISO 8601 text, in UTC.
+pub fn timestamp() -> String {
+    iso_8601(unix_seconds() as u64)
+}
+
+/// Seconds since 1970 as ISO 8601 text (the civil-from-days method: years that begin in March).
+fn iso_8601(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (month, day) =
+        (if shifted < 10 { shifted + 3 } else { shifted - 9 }, day_of_year - (153 * shifted + 2) / 5 + 1);
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// A number of bytes as people read it.
+///
+/// ```
+/// assert_eq!(spectral_train::machine::human_bytes(7_063_000_000), "7.1 GB");
+/// ```
+pub fn human_bytes(bytes: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right() {
+        assert_eq!(iso_8601(0), "1970-01-01T00:00:00Z");
+        assert_eq!(iso_8601(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(iso_8601(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(iso_8601(1_767_225_599), "2025-12-31T23:59:59Z");
+    }
+}
