@@ -22,7 +22,7 @@ window.addEventListener("error", (event) => {
     return node;
   };
   const drawn = (svg, name, attributes) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+    const node = document.createElementNS(svg.namespaceURI, name);
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
     svg.append(node);
     return node;

@@ -222,10 +222,12 @@ fn td_lines(seeds: &[&AgentRun], grid: &[u64]) -> Vec<TdLine> {
             let error: Vec<f64> = rows.iter().map(|row| row.abs_error).collect();
             let target: Vec<f64> = rows.iter().map(|row| row.abs_target).collect();
             let until = reach(run, grid);
-            let error = stats::resample(&frames, &error, grid, until);
-            let target = stats::resample(&frames, &target, grid, until);
+            let error = stats::interpolate(&frames, &error, grid, until);
+            let target = stats::interpolate(&frames, &target, grid, until);
             for at in 0..grid.len() {
-                if let (Some(error), Some(target)) = (error[at], target[at]) {
+                if let (Some(error), Some(target)) = (error[at], target[at])
+                    && (error + target).is_finite()
+                {
                     errors[at] += error;
                     targets[at] += target;
                 }

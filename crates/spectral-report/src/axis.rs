@@ -1,5 +1,6 @@
 //! Scales and ticks.
 
+use crate::summary::group;
 use crate::words::short_count;
 
 /// How values map to a length between 0 and 1.
@@ -59,7 +60,7 @@ impl Axis {
     pub(crate) fn percent_decades(lowest: i32, highest: i32) -> Self {
         let ticks = (lowest..=highest).map(|power| {
             let value = 10f64.powi(power);
-            (value, if value >= 1000.0 { format!("{}%", short_count(value)) } else { format!("{value}%") })
+            (value, if value >= 1000.0 { format!("{}%", group(value as u64)) } else { format!("{value}%") })
         });
         Self { kind: Kind::Log, min: 10f64.powi(lowest), max: 10f64.powi(highest), ticks: ticks.collect() }
     }
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(labels(&Axis::linear(0.0, 150_000.0, 3)), ["0", "50k", "100k", "150k"]);
         assert_eq!(labels(&Axis::linear(0.0, 2.0e8, 4)), ["0", "50M", "100M", "150M", "200M"]);
         assert_eq!(labels(&Axis::linear(-21.0, 21.0, 4)), ["−20", "0", "20"]);
-        assert_eq!(labels(&Axis::percent_decades(-1, 2)), ["0.1%", "1%", "10%", "100%"]);
+        assert_eq!(labels(&Axis::percent_decades(-1, 3)), ["0.1%", "1%", "10%", "100%", "1,000%"]);
         assert_eq!(labels(&Axis::symlog(-30.0, 20_000.0, 10.0)), ["−10", "0", "10", "100", "1k", "10k"]);
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn learning_curves(canvas: &mut dyn Canvas, task: &Task<'_>, format: 
     let y = curve_axis(task, if labelled { 6 } else { 5 });
     let plot = Plot {
         left: if labelled { 52.0 } else { 44.0 },
-        right: if labelled { width - 26.0 - 1.08 * widest } else { width - 12.0 },
+        right: if labelled { width - 26.0 - text::SYSTEM_FONT_ALLOWANCE * widest } else { width - 18.0 },
         top: if format == Format::Alone { 94.0 } else { 30.0 },
         bottom: height - 44.0,
         x: Axis::linear(0.0, task.grid.last().copied().unwrap_or(1) as f64, if labelled { 6 } else { 4 }),
@@ -193,7 +193,8 @@ pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent
     }
     for run in &agent.unfinished {
         if let Some(value) = final_score(&run.episodes) {
-            canvas.circle((x(value), y), 3.0, Paint::Surface, Some(Stroke::new(paint, 1.4)));
+            // Below the line, so that it cannot be taken for one of the dots that count.
+            canvas.circle((x(value), y + 8.0), 2.8, Paint::Surface, Some(Stroke::new(paint, 1.4)));
         }
     }
     for value in &row.per_seed {
@@ -216,7 +217,7 @@ pub(crate) fn final_figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     let axis = final_axis(task, 6);
     let symlog = matches!(axis.kind, Kind::Symlog(_));
     let plot = Plot {
-        left: 24.0 + 1.08 * widest,
+        left: 24.0 + text::SYSTEM_FONT_ALLOWANCE * widest,
         right: width - 24.0,
         top: 70.0,
         bottom: height - 48.0,

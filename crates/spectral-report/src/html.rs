@@ -96,13 +96,21 @@ fn facts(tasks: &[Task<'_>]) -> String {
         ("Protocol", distinct(runs(), |run| run.protocol.clone())),
         ("Frames per agent", list(&per_agent)),
         ("Agents × seeds", format!("{finished} of {requested} finished")),
-        ("Training time", duration(seconds)),
+        ("Wall-clock training time", duration(seconds)),
         ("Version", distinct(runs(), |run| run.version.clone())),
         ("Hardware", distinct(runs(), hardware)),
     ];
     let mut text = String::from("<dl class=\"facts\">\n");
     for (name, value) in entries {
-        writeln!(text, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value)).ok();
+        // Long values get two columns.
+        let class = if value.chars().count() > 24 { " class=\"broad\"" } else { "" };
+        // A name with hyphens is easier to read in one piece.
+        let whole = |word: &str| match word.contains('-') {
+            true => format!("<span>{}</span>", escape(word)),
+            false => escape(word),
+        };
+        let words: Vec<String> = value.split(' ').map(whole).collect();
+        writeln!(text, "<div{class}><dt>{name}</dt><dd>{}</dd></div>", words.join(" ")).ok();
     }
     text.push_str("</dl>\n");
     text
@@ -124,7 +132,7 @@ fn section(task: &Task<'_>, findings: &TaskSummary, notes: &[Note], alone: bool)
         task.agents.len()
     )
     .ok();
-    text.push_str("<ul class=\"shows\" aria-label=\"What this shows\">\n");
+    text.push_str("<h3 class=\"first\">What this shows</h3>\n<ul class=\"shows\">\n");
     for sentence in &findings.findings {
         writeln!(text, "<li>{}</li>", escape(sentence)).ok();
     }
@@ -190,7 +198,7 @@ fn curve_data(task: &Task<'_>, plot: &Plot) -> Value {
             "name": format!("{}{mark}", agent.name),
             "colour": agent.style.colour.hex(),
             "first": first,
-            "y": agent.curve.iter().map(|p| rounded(plot.y.place(p.mean))).collect::<Vec<_>>(),
+            "y": agent.curve.iter().map(|p| share(plot.y.place(p.mean))).collect::<Vec<_>>(),
             "value": agent.curve.iter().map(|p| rounded(p.mean)).collect::<Vec<_>>(),
             "spread": agent.curve.iter().map(|p| rounded(p.high - p.mean)).collect::<Vec<_>>(),
             "seeds": agent.curve.iter().map(|p| p.seeds).collect::<Vec<_>>(),
@@ -200,12 +208,17 @@ fn curve_data(task: &Task<'_>, plot: &Plot) -> Value {
 }
 
 fn shares(task: &Task<'_>, plot: &Plot) -> Vec<f64> {
-    task.grid.iter().map(|frame| rounded(plot.x.place(*frame as f64))).collect()
+    task.grid.iter().map(|frame| share(plot.x.place(*frame as f64))).collect()
 }
 
 /// Five significant digits: more than a tooltip shows, and half the bytes.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+/// A place between 0 and 1, to a tenth of a pixel.
+fn share(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
 }
 
 /// JSON inside a page: `<` is escaped, so that no value can end the element.
@@ -346,7 +359,7 @@ fn td_data(task: &Task<'_>, agent: &Agent<'_>, shared: &TdFrame, plot: &Plot) ->
             "name": format!("score {}", line.player_score),
             "colour": shared.paint(line.player_score).on_white().hex(),
             "first": first,
-            "y": present.iter().map(|v| v.map(|v| rounded(plot.y.place(v)))).collect::<Vec<_>>(),
+            "y": present.iter().map(|v| v.map(|v| share(plot.y.place(v)))).collect::<Vec<_>>(),
             "value": present.iter().map(|v| v.map(rounded)).collect::<Vec<_>>(),
         }));
     }

@@ -79,6 +79,28 @@ pub fn resample(frames: &[u64], values: &[f64], grid: &[u64], until: u64) -> Vec
         .collect()
 }
 
+/// Reads a sampled quantity at the frames of `grid`: on the straight line between neighbouring points, the last value
+/// held to `until`, nothing before the first point.
+pub fn interpolate(frames: &[u64], values: &[f64], grid: &[u64], until: u64) -> Vec<Option<f64>> {
+    let mut next = 0;
+    grid.iter()
+        .map(|&frame| {
+            while next < frames.len() && frames[next] <= frame {
+                next += 1;
+            }
+            if next == 0 || frame > until {
+                return None;
+            }
+            let (at, value) = (frames[next - 1], values[next - 1]);
+            if next == frames.len() {
+                return Some(value);
+            }
+            let share = (frame - at) as f64 / (frames[next] - at) as f64;
+            Some(value + share * (values[next] - value))
+        })
+        .collect()
+}
+
 /// Arithmetic mean; `None` of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -63,8 +63,8 @@ pub(crate) fn panel(
     titled: bool,
 ) -> Plot {
     let plot = Plot {
-        left: origin.0 + 50.0,
-        right: origin.0 + size.0 - 16.0,
+        left: origin.0 + 60.0,
+        right: origin.0 + size.0 - 20.0,
         top: origin.1 + if titled { 30.0 } else { 12.0 },
         bottom: origin.1 + size.1 - 42.0,
         x: Axis::linear(0.0, shared.frames, 4),

@@ -11,7 +11,10 @@ fn typeface() -> Option<&'static FontRef<'static>> {
     FACE.get_or_init(|| FontRef::try_from_slice(epaint_default_fonts::UBUNTU_LIGHT).ok()).as_ref()
 }
 
-/// Advance of a text in figure units. The SVG's system font differs by a few per cent, which margins allow for.
+/// How much wider than the embedded typeface the fonts of a browser may run: margins that hold text allow for it.
+pub(crate) const SYSTEM_FONT_ALLOWANCE: f64 = 1.26;
+
+/// Advance of a text in figure units, in the embedded typeface.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let Some(face) = typeface() else { return 0.55 * size * text.chars().count() as f64 };
     let scale = size / units(face);

@@ -105,18 +105,12 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     }
     if let Some(agent) = task.comparisons.first().and_then(|comparison| row_of(&comparison.agent)) {
         let subject = format!("{} ({})", agent.agent, mean(agent));
-        let clear = |others: &[String]| {
-            if others.len() == 1 {
-                "their 90% intervals do not overlap"
-            } else {
-                "none of their 90% intervals overlaps its own"
-            }
-        };
+        let clear = "with 90% intervals that do not overlap";
         if !above.is_empty() {
-            sentences.push(format!("{subject} lies above {}: {}.", list(&above), clear(&above)));
+            sentences.push(format!("{subject} lies above {}, {clear}.", list(&above)));
         }
         if !below.is_empty() {
-            sentences.push(format!("{subject} lies below {}: {}.", list(&below), clear(&below)));
+            sentences.push(format!("{subject} lies below {}, {clear}.", list(&below)));
         }
         if !level.is_empty() {
             sentences.push(format!(
@@ -211,8 +205,9 @@ fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
         "None of its seeds has finished: the dashed curve is provisional and the table leaves it out"
             .to_owned()
     } else {
+        let apart = if agent.unfinished.len() == 1 { "this one is" } else { "these are" };
         format!(
-            "Its mean covers the {} that finished; the others are drawn thin and dashed",
+            "Its mean covers the {} that finished; {apart} drawn thin and dashed",
             seeds(agent.finished.len())
         )
     };

@@ -1,0 +1,305 @@
+//! Whole reports from made-up run directories.
+
+mod synthetic;
+
+use std::fs;
+use std::path::Path;
+
+use spectral_report::{Note, ReportError, ReportOptions, ReportSummary, read_runs, text_table, write_report};
+use synthetic::{End, demo, member, write_run};
+
+fn options(out: &Path) -> ReportOptions {
+    ReportOptions {
+        title: "Four agents, two tasks".into(),
+        out: out.to_owned(),
+        notes: vec![
+            Note {
+                task: Some("exponential-pong-mini".into()),
+                text: "The sign of this reward is plain Pong & no more.".into(),
+            },
+            Note { task: None, text: "A general remark.".into() },
+        ],
+        baseline: Some("spectral".into()),
+    }
+}
+
+fn report(root: &Path) -> ReportSummary {
+    demo(&root.join("runs"));
+    let runs = read_runs(&[root.join("runs")]).unwrap();
+    write_report(&runs, &options(&root.join("report"))).unwrap()
+}
+
+#[test]
+fn every_file_is_written_and_none_is_left_half_done() {
+    let root = tempfile::tempdir().unwrap();
+    let summary = report(root.path());
+    let mut names: Vec<String> = fs::read_dir(root.path().join("report"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let mut expected = vec!["final.csv", "report.html", "seeds.csv", "summary.json"];
+    for name in [
+        "exponential-pong-mini-curves.csv",
+        "exponential-pong-mini-curves.png",
+        "exponential-pong-mini-curves.svg",
+        "exponential-pong-mini-final.png",
+        "exponential-pong-mini-final.svg",
+        "exponential-pong-mini-td-error.png",
+        "exponential-pong-mini-td-error.svg",
+        "ponglantis-mini-curves.csv",
+        "ponglantis-mini-curves.png",
+        "ponglantis-mini-curves.svg",
+        "ponglantis-mini-final.png",
+        "ponglantis-mini-final.svg",
+    ] {
+        expected.push(name);
+    }
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert!(summary.html.ends_with("report.html"));
+    if let Ok(keep) = std::env::var("SPECTRAL_REPORT_KEEP") {
+        fs::create_dir_all(&keep).unwrap();
+        for name in names {
+            fs::copy(root.path().join("report").join(&name), Path::new(&keep).join(&name)).unwrap();
+        }
+        println!("{}", text_table(&summary));
+    }
+}
+
+fn number_between(text: &str, start: &str, end: &str) -> String {
+    let from = text.find(start).unwrap_or_else(|| panic!("{start:?} not found")) + start.len();
+    text[from..from + text[from..].find(end).unwrap()].to_owned()
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside_and_says_what_was_run() {
+    let root = tempfile::tempdir().unwrap();
+    let summary = report(root.path());
+    let page = fs::read_to_string(&summary.html).unwrap();
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "the page refers to {outside}");
+    }
+    for said in [
+        "22 of 24",
+        "AMD",
+        "EPYC",
+        "quick",
+        "0.1.0",
+        "150,000",
+        "learning_rate",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(page.contains(said), "{said} is not in the page");
+    }
+    assert!(page.contains("The sign of this reward is plain Pong &amp; no more."));
+    let pong = number_between(&page, "id=\"exponential-pong-mini\"", "</section>");
+    assert!(pong.contains("plain Pong"), "a task's remark stands in its section");
+    assert!(pong.contains("seed 1001 was stopped at 86k frames (values stopped being finite)"));
+    let ponglantis = number_between(&page, "id=\"ponglantis-mini\"", "</section>");
+    assert!(ponglantis.contains("seed 1002 was interrupted at 104k of 150k frames"));
+    assert!(ponglantis.contains("symmetric log scale") && !pong.contains("symmetric log scale"));
+}
+
+#[test]
+fn rows_hold_finished_seeds_only_and_words_follow_the_numbers() {
+    let root = tempfile::tempdir().unwrap();
+    let summary = report(root.path());
+    let pong = &summary.tasks[0];
+    assert_eq!(pong.task, "exponential-pong-mini");
+    let order: Vec<&str> = pong.rows.iter().map(|row| row.agent.as_str()).collect();
+    assert_eq!(order, ["clipped", "spectral", "popart", "compressed"], "best mean first");
+    let popart = &pong.rows[2];
+    assert_eq!((popart.seeds, popart.finished, popart.per_seed.len()), (3, 2, 2));
+    let mean = popart.per_seed.iter().sum::<f64>() / 2.0;
+    assert!((popart.mean.unwrap() - mean).abs() < 1e-12);
+    for row in &pong.rows {
+        let (mean, low90, high90) = (row.mean.unwrap(), row.low90.unwrap(), row.high90.unwrap());
+        assert!(
+            row.low95.unwrap() <= low90 && low90 <= mean && mean <= high90 && high90 <= row.high95.unwrap()
+        );
+    }
+    assert!(pong.comparisons.iter().all(|comparison| comparison.agent == "spectral"), "the baseline leads");
+    assert_eq!(pong.comparisons.len(), 3);
+    let against = |name: &str| pong.comparisons.iter().find(|comparison| comparison.other == name).unwrap();
+    assert!(against("clipped").high90.unwrap() < 0.0 && against("clipped").overlap90 == Some(false));
+    assert!(against("compressed").low90.unwrap() > 0.0);
+    let words = pong.findings.join(" ");
+    assert!(words.contains("clipped has the highest mean score"), "{words}");
+    assert!(words.contains("lies below clipped") && words.contains("lies above popart"), "{words}");
+    assert!(pong.warnings.iter().any(|warning| warning.contains("Fewer than 5 finished seeds")));
+    let table = text_table(&summary);
+    assert!(table.contains("2 of 3") && table.contains("90% interval"), "{table}");
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(summary.html.with_file_name("summary.json")).unwrap())
+            .unwrap();
+    assert_eq!(json["tasks"][0]["rows"][2]["per_seed"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn curves_say_how_many_seeds_they_hold_and_keep_unfinished_ones_apart() {
+    let root = tempfile::tempdir().unwrap();
+    report(root.path());
+    let csv = fs::read_to_string(root.path().join("report/exponential-pong-mini-curves.csv")).unwrap();
+    let popart: Vec<Vec<&str>> = csv
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .filter(|row| row[0] == "popart")
+        .collect();
+    let finished = popart.iter().filter(|row| row[1] == "finished seeds");
+    assert!(finished.clone().count() > 200);
+    assert!(finished.clone().all(|row| ["1", "2"].contains(&row[6])), "three seeds never enter the mean");
+    assert_eq!(finished.clone().next_back().unwrap()[2], "150000");
+    let stopped: Vec<_> = popart.iter().filter(|row| row[1] == "unfinished seed 1001").collect();
+    let last: u64 = stopped.last().unwrap()[2].parse().unwrap();
+    assert!((85_000..=87_000).contains(&last), "its curve ends where it was stopped, not at {last}");
+}
+
+#[test]
+fn the_same_runs_give_the_same_bytes() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for root in [&one, &two] {
+        report(root.path());
+    }
+    for name in [
+        "exponential-pong-mini-curves.csv",
+        "final.csv",
+        "exponential-pong-mini-td-error.svg",
+        "ponglantis-mini-curves.png",
+    ] {
+        let read = |root: &tempfile::TempDir| fs::read(root.path().join("report").join(name)).unwrap();
+        assert_eq!(read(&one), read(&two), "{name}");
+    }
+}
+
+#[test]
+fn the_same_seed_twice_is_an_error_that_names_both_directories() {
+    let root = tempfile::tempdir().unwrap();
+    let agents = || vec![member("spectral", 7, (0.0, 10.0, 500.0), 1.0, 20_000)];
+    write_run(&root.path().join("a"), "pong-mini", 20_000, false, &agents());
+    write_run(&root.path().join("b"), "pong-mini", 20_000, false, &agents());
+    let runs = read_runs(&[root.path().to_owned()]).unwrap();
+    let error = write_report(&runs, &options(&root.path().join("report"))).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, ReportError::Duplicate { seed: 7, .. }));
+    assert!(message.contains(&format!("{}", root.path().join("a").display())), "{message}");
+    assert!(message.contains(&format!("{}", root.path().join("b").display())), "{message}");
+    assert!(!root.path().join("report").exists(), "nothing is written when the data are refused");
+    // The same directory named twice is one run.
+    let runs = read_runs(&[root.path().join("a"), root.path().join("a")]).unwrap();
+    assert_eq!(runs.len(), 1);
+}
+
+#[test]
+fn runs_of_another_length_are_not_averaged_with_these() {
+    let root = tempfile::tempdir().unwrap();
+    write_run(
+        &root.path().join("a"),
+        "pong-mini",
+        20_000,
+        false,
+        &[member("spectral", 1, (0.0, 5.0, 9e3), 1.0, 20_000)],
+    );
+    write_run(
+        &root.path().join("b"),
+        "pong-mini",
+        40_000,
+        false,
+        &[member("spectral", 2, (0.0, 5.0, 9e3), 1.0, 40_000)],
+    );
+    let runs = read_runs(&[root.path().to_owned()]).unwrap();
+    let summary = write_report(&runs, &options(&root.path().join("report"))).unwrap();
+    assert_eq!(summary.tasks.iter().map(|task| task.frames).collect::<Vec<_>>(), [20_000, 40_000]);
+    assert!(root.path().join("report/pong-mini-quick-40000-curves.svg").exists());
+    let row = &summary.tasks[0].rows[0];
+    assert_eq!((row.per_seed.len(), row.low90, row.high95), (1, None, None), "one seed has no interval");
+    assert!(row.mean.is_some());
+}
+
+#[test]
+fn nothing_finished_is_reported_without_a_mean() {
+    let root = tempfile::tempdir().unwrap();
+    let mut running = member("spectral", 1, (0.0, 5.0, 9e3), 1.0, 8_000);
+    running.end = End::Running;
+    let mut fresh = member("popart", 1, (0.0, 5.0, 9e3), 1.0, 0);
+    fresh.end = End::Running;
+    let run = root.path().join("run");
+    write_run(&run, "pong-mini", 20_000, true, &[running, fresh]);
+    fs::remove_file(run.join("agents/popart-s1/episodes.csv")).unwrap();
+    let runs = read_runs(std::slice::from_ref(&run)).unwrap();
+    let summary = write_report(&runs, &options(&root.path().join("report"))).unwrap();
+    assert!(summary.tasks[0].rows.iter().all(|row| row.mean.is_none() && row.finished == 0));
+    assert!(summary.tasks[0].comparisons.is_empty());
+    assert!(summary.tasks[0].findings[0].contains("No seed has finished"));
+    let page = fs::read_to_string(&summary.html).unwrap();
+    assert!(page.contains("spectral (unfinished)"), "its curve is drawn and marked");
+    // Killed before the first checkpoint: no state at all.
+    fs::remove_file(run.join("state.toml")).unwrap();
+    let runs = read_runs(&[run]).unwrap();
+    assert_eq!(runs[0].agents[0].frames, runs[0].agents[0].episodes.last().unwrap().frame);
+    write_report(&runs, &options(&root.path().join("report"))).unwrap();
+}
+
+#[test]
+fn broken_run_directories_are_refused_with_file_line_and_reason() {
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("run");
+    let whole = || {
+        write_run(&run, "pong-mini", 20_000, true, &[member("spectral", 1, (0.0, 5.0, 9e3), 1.0, 20_000)]);
+    };
+    let refused = |file: &str, change: &dyn Fn(String) -> String| {
+        whole();
+        let path = run.join(file);
+        fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
+        let message = read_runs(std::slice::from_ref(&run)).unwrap_err().to_string();
+        assert!(message.contains(file.rsplit('/').next().unwrap()), "{message} does not name {file}");
+        message
+    };
+    let message = refused("run.toml", &|text| text.replace("format = 1", "format = 2"));
+    assert!(message.contains("format 2 is not known"), "{message}");
+    let message = refused("run.toml", &|text| text.replace("frames = 20000", "frames = \"many\""));
+    assert!(message.contains("line 3"), "{message}");
+    let message = refused("state.toml", &|text| text.replace("status = \"finished\"", "status = \"gone\""));
+    assert!(message.contains("gone"), "{message}");
+    let message = refused("state.toml", &|text| text.replace("spectral-s1", "nobody-s1"));
+    assert!(message.contains("nobody-s1"), "{message}");
+    let episodes = "agents/spectral-s1/episodes.csv";
+    let message = refused(episodes, &|text| text.replace(",score,", ",points,"));
+    assert!(message.contains("no column `score`"), "{message}");
+    let message = refused(episodes, &|text| text + "5,1,1,1\n");
+    assert!(message.contains("frames must not go back"), "{message}");
+    let message = refused(episodes, &|text| text + "99999999,1,1");
+    assert!(message.contains("cut short"), "{message}");
+    let message = refused("agents/spectral-s1/td_error.csv", &|text| text + "99999999,0.5,1,1\n");
+    assert!(message.contains("not a whole number"), "{message}");
+    whole();
+    fs::remove_file(run.join(episodes)).unwrap();
+    let message = read_runs(std::slice::from_ref(&run)).unwrap_err().to_string();
+    assert!(message.contains("missing"), "{message}");
+    let empty = tempfile::tempdir().unwrap();
+    assert!(matches!(read_runs(&[empty.path().to_owned()]), Err(ReportError::NoRuns { .. })));
+    assert!(matches!(read_runs(&[empty.path().join("nowhere")]), Err(ReportError::Io { .. })));
+    assert!(matches!(write_report(&[], &options(empty.path())), Err(ReportError::Empty)));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("run");
+    write_run(&run, "pong-mini", 20_000, false, &[member("spectral", 1, (0.0, 5.0, 9e3), 1.0, 20_000)]);
+    let text = fs::read_to_string(run.join("run.toml")).unwrap();
+    let text = text
+        .replace("task = \"pong-mini\"", "task = \"../a</script><b>\"")
+        .replace("agent = \"spectral\"", "agent = \"x</script><script>alert(1)\"");
+    fs::write(run.join("run.toml"), text).unwrap();
+    let out = root.path().join("report");
+    let summary = write_report(&read_runs(&[run]).unwrap(), &options(&out)).unwrap();
+    let page = fs::read_to_string(&summary.html).unwrap();
+    assert!(!page.contains("<script>alert"), "an agent's name became markup");
+    assert!(!page.contains("<b>"), "a task's name became markup");
+    assert!(
+        out.join("a--script--b-curves.svg").exists(),
+        "{:?}",
+        fs::read_dir(&out).unwrap().collect::<Vec<_>>()
+    );
+}
