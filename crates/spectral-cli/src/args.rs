@@ -1,0 +1,186 @@
+//! Every option of the command, defined once.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Reinforcement learning where rewards grow: Spectral DQN and its rivals on equal terms.
+#[derive(Debug, Parser)]
+#[command(name = "spectral", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  spectral demo                                    the four-minute tour: two tasks, four agents, a report
+  spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 500000
+  spectral report runs/2048                        figures and a table from a run's folder
+  spectral decompose 6.5                           the paper's figure 2, for any number
+
+Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 130 interrupted (resumable).";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train four agents on two tasks whose rewards explode, and report (about four minutes on two cores)
+    Demo(DemoArgs),
+    /// Train agents on a task
+    Train(TrainArgs),
+    /// Go on with a run that was interrupted or killed, or past its planned end
+    Resume(ResumeArgs),
+    /// Play with the final models of a run, without learning
+    Eval(EvalArgs),
+    /// Write figures, tables and an HTML report from run directories
+    Report(ReportArgs),
+    /// List the tasks
+    Tasks(TableArgs),
+    /// List the agents, or every setting
+    Agents(AgentsArgs),
+    /// Decompose numbers into frequencies, as in the paper's figure 2
+    Decompose(DecomposeArgs),
+    /// Measure training steps and tasks on this machine
+    Bench(BenchArgs),
+    /// Say what this machine offers and what would be used
+    Doctor(TableArgs),
+    /// Print a completion script for your shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Seeds: a count (3), an inclusive range (1000..1009) or a list (3,7,9)
+    #[arg(long, default_value = "3")]
+    pub seeds: String,
+    /// The folder for runs and report
+    #[arg(long, default_value = "demo")]
+    pub out: PathBuf,
+    /// Frames per agent, instead of the demo's own
+    #[arg(long)]
+    pub frames: Option<u64>,
+    /// Set any setting of both halves: key=value, or agent.NAME.key=value
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// The task (`spectral tasks` lists them)
+    #[arg(long)]
+    pub task: Option<String>,
+    /// Agents, separated by commas (`spectral agents` lists them; a path of a TOML file is an agent too)
+    #[arg(long)]
+    pub agents: Option<String>,
+    /// Seeds: a count (5), an inclusive range (1000..1009) or a list (3,7,9)
+    #[arg(long)]
+    pub seeds: Option<String>,
+    /// Emulator frames per agent
+    #[arg(long)]
+    pub frames: Option<u64>,
+    /// Set any setting: key=value, or agent.NAME.key=value for one agent (`spectral agents --settings` lists them)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// A TOML file of settings; flags and --set win over it
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// The folder for the run [default: runs/TASK]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Print the plan and the memory it needs, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The run's folder
+    pub run: PathBuf,
+    /// Go on to this many frames per agent instead of the planned end
+    #[arg(long)]
+    pub frames: Option<u64>,
+    /// Resume from this checkpoint instead of the newest
+    #[arg(long)]
+    pub checkpoint: Option<PathBuf>,
+    /// Threads; 0 uses every core
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// The run's folder
+    pub run: PathBuf,
+    /// Episodes per agent
+    #[arg(long, default_value_t = 20)]
+    pub episodes: u64,
+    /// Probability of a random action
+    #[arg(long, default_value_t = 0.001)]
+    pub epsilon: f64,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Run directories, or folders that hold them
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The folder for the report [default: REPORT inside the first run's folder]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// The report's title
+    #[arg(long, default_value = "Training report")]
+    pub title: String,
+    /// The agent that the others are compared with
+    #[arg(long, default_value = "spectral")]
+    pub baseline: String,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct AgentsArgs {
+    /// List every setting with its default instead
+    #[arg(long)]
+    pub settings: bool,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DecomposeArgs {
+    /// The numbers
+    #[arg(required = true, allow_negative_numbers = true)]
+    pub numbers: Vec<f64>,
+    /// Base of the decomposition
+    #[arg(long, default_value_t = 2.0)]
+    pub base: f64,
+    /// Maximum frequency; by default as many as the number needs and one more
+    #[arg(long)]
+    pub max_frequency: Option<usize>,
+    /// Binary digits instead of filled buckets
+    #[arg(long)]
+    pub binary: bool,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 1.0)]
+    pub seconds: f64,
+    #[command(flatten)]
+    pub table: TableArgs,
+}

@@ -1,0 +1,35 @@
+//! `spectral eval`.
+
+use crate::args::EvalArgs;
+use crate::failure::{Failure, SUCCESS};
+use crate::table::Table;
+use serde_json::json;
+use spectral_train::eval::evaluate;
+use spectral_train::run_dir::RunDir;
+use spectral_train::workshop::Workshop;
+
+/// Plays with every agent of a run.
+pub fn run(args: &EvalArgs) -> Result<u8, Failure> {
+    if args.episodes == 0 || !(0.0..=1.0).contains(&args.epsilon) {
+        return Err(Failure::usage("--episodes must be at least 1 and --epsilon between 0 and 1"));
+    }
+    let (dir, plan) = RunDir::open(&args.run)?;
+    let workshop = Workshop::default();
+    let mut table = Table::new(&["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return"]);
+    for agent in &plan.agents {
+        let result = evaluate(&dir, &plan, agent, &workshop, args.episodes, args.epsilon)?;
+        let n = result.scores.len() as f64;
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / n;
+        table.row(vec![
+            json!(agent.agent),
+            json!(agent.seed),
+            json!(args.episodes),
+            json!(mean(&result.scores)),
+            json!(result.scores.iter().copied().fold(f64::INFINITY, f64::min)),
+            json!(result.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+            json!(mean(&result.returns)),
+        ]);
+    }
+    table.print(args.table.json);
+    Ok(SUCCESS)
+}

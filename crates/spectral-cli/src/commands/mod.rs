@@ -1,0 +1,34 @@
+//! One file per command.
+
+mod bench;
+mod decompose;
+mod demo;
+mod doctor;
+mod eval;
+mod lists;
+mod report;
+mod train;
+
+use crate::args::{Arguments, Command};
+use crate::failure::{Failure, SUCCESS};
+use clap::CommandFactory;
+
+/// Runs one command; the number is the process's exit code.
+pub fn run(command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Train(args) => train::train(&args),
+        Command::Resume(args) => train::resume(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Tasks(args) => lists::tasks(&args),
+        Command::Agents(args) => lists::agents(&args),
+        Command::Decompose(args) => decompose::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "spectral", &mut std::io::stdout());
+            Ok(SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `spectral train` and `spectral resume`.
+
+use crate::args::{ResumeArgs, TrainArgs};
+use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
+use crate::progress::{Progress, duration};
+use crate::table::count;
+use spectral_train::config::Configuration;
+use spectral_train::machine::human_bytes;
+use spectral_train::plan::Plan;
+use spectral_train::run_dir::Status;
+use spectral_train::trainer::{Memory, Trainer};
+use spectral_train::workshop::Workshop;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Trains agents on a task.
+pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
+    let mut config = Configuration::default();
+    if let Some(path) = &args.config {
+        config.file(path)?;
+    }
+    for (key, value) in [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds)] {
+        if let Some(value) = value {
+            config.add(key, value.clone())?;
+        }
+    }
+    if let Some(frames) = args.frames {
+        config.add("frames", frames.to_string())?;
+    }
+    for pair in &args.set {
+        config.set(pair)?;
+    }
+    let plan = config.plan()?;
+    let workshop = Workshop::default();
+    announce(&plan, &workshop)?;
+    if args.dry_run {
+        return Ok(SUCCESS);
+    }
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.task));
+    let mut trainer = Trainer::create(&out, plan, &workshop, &command_line())?;
+    work(&mut trainer)
+}
+
+/// Goes on with a run.
+pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
+    let workshop = Workshop::default();
+    let mut trainer =
+        Trainer::resume(&args.run, &workshop, args.frames, args.threads, args.checkpoint.as_deref())?;
+    eprintln!("resuming {}", args.run.display());
+    work(&mut trainer)
+}
+
+/// Says what a plan will do and need, and refuses what does not fit.
+pub fn announce(plan: &Plan, workshop: &Workshop) -> Result<(), Failure> {
+    let memory = Memory::of(plan, workshop)?;
+    let available = memory.available.map_or(String::new(), |b| format!(" of {} available", human_bytes(b)));
+    eprintln!(
+        "{}: {} agents, {} frames each, protocol {}; memory {}{available}",
+        plan.task,
+        plan.agents.len(),
+        count(plan.frames),
+        plan.protocol,
+        human_bytes(memory.needed),
+    );
+    Ok(memory.check()?)
+}
+
+/// Trains to the end or to the first Ctrl-C, and says how it ended.
+pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
+    let progress = Progress::new(trainer.plan());
+    let outcome = trainer.run(&progress, interrupt());
+    progress.finish();
+    let path = trainer.dir().path().display().to_string();
+    let outcome = outcome.map_err(|error| {
+        let mut failure = Failure::from(error);
+        failure.text.push_str(&format!("\nwhat was saved before is intact: `spectral resume {path}` goes on from there"));
+        failure
+    })?;
+    let mut code = SUCCESS;
+    for (plan, agent) in trainer.plan().agents.iter().zip(&outcome.agents) {
+        if let Some(reason) = &agent.stopped {
+            eprintln!("{} was stopped at frame {}: {reason}", plan.id, agent.frames);
+            code = AGENT_STOPPED;
+        }
+        if agent.saturated > 0 {
+            eprintln!("{}: {} rewards were beyond the codec's capacity and saturated", plan.id, count(agent.saturated));
+        }
+    }
+    match outcome.status {
+        Status::Finished => {
+            eprintln!("{path}: done after {}; `spectral report {path}` draws it", duration(outcome.seconds));
+        }
+        _ => {
+            eprintln!("interrupted and saved; `spectral resume {path}` goes on");
+            code = INTERRUPTED;
+        }
+    }
+    Ok(code)
+}
+
+/// Set by Ctrl-C or a polite kill; a second Ctrl-C ends the process at once.
+fn interrupt() -> &'static AtomicBool {
+    static FLAG: OnceLock<AtomicBool> = OnceLock::new();
+    FLAG.get_or_init(|| {
+        // Without a handler Ctrl-C still works, only less politely: not worth failing for.
+        let _ = ctrlc::set_handler(|| {
+            if interrupt().swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+            eprintln!("\nsaving a checkpoint …");
+        });
+        AtomicBool::new(false)
+    })
+}
+
+/// The command as it was typed, for the run's record.
+pub fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|w| if w.contains(' ') { format!("'{w}'") } else { w });
+    std::iter::once("spectral".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}

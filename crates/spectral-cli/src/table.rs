@@ -1,0 +1,91 @@
+//! Tables for people and JSON for programs, from the same rows.
+
+use serde_json::{Map, Value};
+
+/// A table whose columns have names.
+#[derive(Debug)]
+pub struct Table {
+    columns: Vec<&'static str>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(columns: &[&'static str]) -> Self {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row, a value per column.
+    pub fn row(&mut self, values: Vec<Value>) {
+        debug_assert_eq!(values.len(), self.columns.len());
+        self.rows.push(values);
+    }
+
+    /// Prints it: JSON if asked for, else aligned columns.
+    pub fn print(&self, json: bool) {
+        if json {
+            let object = |row: &Vec<Value>| {
+                Value::Object(self.columns.iter().map(|c| c.to_string()).zip(row.iter().cloned()).collect::<Map<_, _>>())
+            };
+            let rows: Vec<Value> = self.rows.iter().map(object).collect();
+            println!("{}", serde_json::to_string_pretty(&rows).expect("plain values"));
+            return;
+        }
+        let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(show).collect()).collect();
+        let width = |c: usize| {
+            let widest = cells.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
+            widest.max(self.columns[c].chars().count())
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let numeric: Vec<bool> =
+            (0..widths.len()).map(|c| self.rows.iter().any(|r| r[c].is_number())).collect();
+        let line = |row: &[String]| {
+            let mut text = String::new();
+            for (c, cell) in row.iter().enumerate() {
+                let pad = " ".repeat(widths[c] - cell.chars().count());
+                let cell = if numeric[c] { format!("{pad}{cell}") } else { format!("{cell}{pad}") };
+                text.push_str(&cell);
+                text.push_str("  ");
+            }
+            println!("{}", text.trim_end());
+        };
+        line(&self.columns.iter().map(|c| c.to_string()).collect::<Vec<_>>());
+        for row in &cells {
+            line(row);
+        }
+    }
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "–".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(show).collect::<Vec<_>>().join(", "),
+        Value::Number(n) if n.is_f64() => number(n.as_f64().unwrap_or(f64::NAN)),
+        other => other.to_string(),
+    }
+}
+
+/// A number with about four digits that matter.
+pub fn number(x: f64) -> String {
+    match x.abs() {
+        a if a == 0.0 || a >= 1000.0 => format!("{x:.0}"),
+        a if a >= 100.0 => format!("{x:.1}"),
+        a if a >= 1.0 => format!("{x:.2}"),
+        a if a >= 0.001 => format!("{x:.4}"),
+        _ => format!("{x:.2e}"),
+    }
+}
+
+/// A count with thousands apart.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, d) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(' ');
+        }
+        out.push(d);
+    }
+    out
+}
