@@ -55,7 +55,7 @@ window.addEventListener("error", (event) => {
     const [left, top, right, bottom] = svg.dataset.plot.split(" ").map(Number);
     const height = (share) => bottom - share * (bottom - top);
     const rule = drawn(svg, "line", {
-      y1: top, y2: bottom, stroke: "var(--muted)", "stroke-width": 1, visibility: "hidden",
+      y1: top, y2: bottom, stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.6, visibility: "hidden",
     });
     const marks = data.lines.map((line) =>
       drawn(svg, "circle", {

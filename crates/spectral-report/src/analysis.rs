@@ -53,6 +53,14 @@ pub(crate) struct TdLine {
     pub values: Vec<Option<f64>>,
 }
 
+impl Task<'_> {
+    /// Frames of the longest finished seed: more than planned where a run was taken further.
+    pub(crate) fn trained(&self) -> u64 {
+        let finished = self.agents.iter().flat_map(|agent| &agent.finished);
+        finished.map(|run| run.frames).max().unwrap_or(self.frames)
+    }
+}
+
 impl Agent<'_> {
     pub(crate) fn seeds(&self) -> usize {
         self.finished.len() + self.unfinished.len()

@@ -44,8 +44,8 @@ pub enum ReportError {
     },
     /// A report of no runs at all was asked for.
     Empty,
-    /// A figure could not be encoded.
-    Figure {
+    /// A figure or file could not be encoded.
+    Encoding {
         /// What the drawing or encoding library said.
         problem: String,
     },
@@ -82,7 +82,7 @@ impl fmt::Display for ReportError {
                 second.display()
             ),
             Self::Empty => write!(f, "there are no runs to report on: give at least one run directory"),
-            Self::Figure { problem } => write!(f, "a figure could not be drawn: {problem}"),
+            Self::Encoding { problem } => write!(f, "the report could not be encoded: {problem}"),
         }
     }
 }

@@ -150,23 +150,34 @@ fn end_label(agent: &Agent<'_>) -> String {
 }
 
 fn end_labels(canvas: &mut dyn Canvas, plot: &Plot, task: &Task<'_>) {
-    let ends: Vec<(&Agent<'_>, f64)> = task
-        .agents
-        .iter()
-        .filter_map(|agent| Some((agent, plot.height_of(agent.curve.last()?.mean))))
-        .collect();
-    let heights: Vec<f64> = ends.iter().map(|(_, y)| *y).collect();
-    let placed = spread(&heights, 16.0, plot.top, plot.bottom);
-    for ((agent, height), label) in ends.iter().zip(placed) {
-        let paint = Paint::Colour(agent.style.colour);
-        canvas.begin_agent(&agent.name);
-        // A short leader keeps label and line together where labels had to move.
-        let leader = Stroke::new(paint, 1.0).faded(0.5);
-        canvas.polyline(&[(plot.right + 3.0, *height), (plot.right + 11.0, label)], leader);
-        let lettering = Lettering::new(BODY, paint, Anchor::Start).strong();
-        canvas.text((plot.right + 15.0, label + 0.35 * BODY), &end_label(agent), lettering);
-        canvas.end_agent();
+    let mut at_the_edge: Vec<(&Agent<'_>, f64)> = Vec::new();
+    for agent in &task.agents {
+        let Some(last) = agent.curve.last() else { continue };
+        let end = plot.at(last.frame as f64, last.mean);
+        if end.0 < plot.right - 20.0 {
+            // A curve that breaks off has its name where it breaks off.
+            end_label_at(canvas, agent, (end.0 + 9.0, end.1));
+        } else {
+            at_the_edge.push((agent, end.1));
+        }
     }
+    let heights: Vec<f64> = at_the_edge.iter().map(|(_, y)| *y).collect();
+    let placed = spread(&heights, 16.0, plot.top, plot.bottom);
+    for ((agent, height), label) in at_the_edge.iter().zip(placed) {
+        // A short leader keeps label and line together where labels had to move.
+        let leader = Stroke::new(Paint::Colour(agent.style.colour), 1.0).faded(0.5);
+        canvas.begin_agent(&agent.name);
+        canvas.polyline(&[(plot.right + 3.0, *height), (plot.right + 11.0, label)], leader);
+        canvas.end_agent();
+        end_label_at(canvas, agent, (plot.right + 15.0, label));
+    }
+}
+
+fn end_label_at(canvas: &mut dyn Canvas, agent: &Agent<'_>, at: Point) {
+    let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
+    canvas.begin_agent(&agent.name);
+    canvas.text((at.0, at.1 + 0.35 * BODY), &end_label(agent), lettering);
+    canvas.end_agent();
 }
 
 /// The axis that all final scores of a task share.
@@ -227,7 +238,7 @@ pub(crate) fn final_figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
     let caption = format!(
         "Final score after {} frames: seeds (dots), mean (stroke), 90% bootstrap interval (bar).",
-        short_count(task.frames as f64)
+        short_count(task.trained() as f64)
     );
     canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     plot.frame(canvas, "", if symlog { "score (symmetric log scale)" } else { "score" });

@@ -124,12 +124,12 @@ fn section(task: &Task<'_>, findings: &TaskSummary, notes: &[Note], alone: bool)
     let protocol = if alone { String::new() } else { format!(", protocol {}", task.protocol) };
     writeln!(
         text,
-        "<p class=\"sub\">{} frames per agent{}; {} of {} seeds finished over {} agents</p>",
+        "<p class=\"sub\">{} frames per agent{}; {}, {} of {} seeds finished</p>",
         group(task.frames),
         escape(&protocol),
+        if task.agents.len() == 1 { "1 agent".to_owned() } else { format!("{} agents", task.agents.len()) },
         finished,
-        requested,
-        task.agents.len()
+        requested
     )
     .ok();
     text.push_str("<h3 class=\"first\">What this shows</h3>\n<ul class=\"shows\">\n");
@@ -165,9 +165,10 @@ fn curves(task: &Task<'_>) -> String {
     for agent in &task.agents {
         writeln!(
             text,
-            "<button type=\"button\" aria-pressed=\"true\" data-agent=\"{0}\" style=\"--agent:{1}\"><i></i>{0}</button>",
+            "<button type=\"button\" aria-pressed=\"true\" data-agent=\"{0}\" style=\"--agent:{1}\"><i{2}></i>{0}</button>",
             escape(&agent.name),
-            agent.style.colour.hex()
+            agent.style.colour.hex(),
+            if agent.style.dash.is_some() { " class=\"dashed\"" } else { "" }
         )
         .ok();
     }
@@ -229,7 +230,8 @@ fn data_script(id: &str, data: &Value) -> String {
 
 fn final_table(task: &Task<'_>) -> String {
     let axis = figure::final_axis(task, 4);
-    let symlog = if matches!(axis.kind, Kind::Symlog(_)) { ", symmetric log scale" } else { "" };
+    let symlog =
+        if matches!(axis.kind, Kind::Symlog(_)) { " The scale is symmetric logarithmic." } else { "" };
     let plot = Plot {
         left: 14.0,
         right: DOTS.0 - 14.0,
@@ -243,7 +245,7 @@ fn final_table(task: &Task<'_>) -> String {
         text,
         "<p class=\"caption\">Mean of the last tenth of each seed’s episodes (at least {FINAL_EPISODES}), then over \
          seeds. Dots are seeds, the stroke is the mean, the bar its 90% interval; rings are unfinished \
-         seeds where they stand{symlog}.</p>"
+         seeds where they stand.{symlog}</p>"
     )
     .ok();
     text.push_str(
@@ -369,7 +371,9 @@ fn td_data(task: &Task<'_>, agent: &Agent<'_>, shared: &TdFrame, plot: &Plot) ->
 /// Settings of all agents side by side; those in which agents differ come first.
 fn settings(task: &Task<'_>) -> String {
     let sources: Vec<_> = task.agents.iter().filter_map(|agent| agent.settings_source()).collect();
-    let keys: BTreeSet<&String> = sources.iter().flat_map(|run| run.settings.keys()).collect();
+    // Seeds have a row of their own: a single one would stand for all.
+    let keys: BTreeSet<&String> =
+        sources.iter().flat_map(|run| run.settings.keys()).filter(|key| *key != "seed").collect();
     if keys.is_empty() {
         return String::new();
     }
@@ -395,6 +399,14 @@ fn settings(task: &Task<'_>) -> String {
     for run in &sources {
         write!(text, "<td>{}</td>", escape(&run.codec)).ok();
     }
+    text.push_str("</tr>\n<tr><td>seeds</td>");
+    for agent in &task.agents {
+        let mut seeds: Vec<u64> =
+            agent.finished.iter().chain(&agent.unfinished).map(|run| run.seed).collect();
+        seeds.sort_unstable();
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        write!(text, "<td>{}</td>", seeds.join(", ")).ok();
+    }
     write!(text, "</tr>\n{differing}{common}</table></div></details>\n").ok();
     text
 }
@@ -402,7 +414,7 @@ fn settings(task: &Task<'_>) -> String {
 fn runs_table(tasks: &[Task<'_>]) -> String {
     let mut text = String::from(
         "<details style=\"margin-top:48px\"><summary>Runs behind this report</summary>\n<div class=\"scroll\">\
-         <table class=\"settings\">\n<tr><th>folder</th><th>task</th><th>created</th><th>version</th><th>status</th>\
+         <table class=\"settings runs\">\n<tr><th>folder</th><th>task</th><th>created</th><th>version</th><th>status</th>\
          <th>training time</th><th>frames</th><th>command</th></tr>\n",
     );
     for run in tasks.iter().flat_map(|task| &task.runs) {

@@ -95,7 +95,7 @@ pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSumma
     output::write_file(folder, "final.csv", output::final_csv(&tasks).as_bytes())?;
     output::write_file(folder, "seeds.csv", output::seeds_csv(&tasks).as_bytes())?;
     let json = serde_json::to_string_pretty(&summary)
-        .map_err(|error| ReportError::Figure { problem: format!("summary.json: {error}") })?;
+        .map_err(|error| ReportError::Encoding { problem: format!("summary.json: {error}") })?;
     output::write_file(folder, "summary.json", json.as_bytes())?;
     output::write_file(folder, "report.html", html::page(&tasks, &summary, options).as_bytes())?;
     Ok(summary)

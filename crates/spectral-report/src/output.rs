@@ -63,9 +63,9 @@ fn write_figure(
     draw(&mut svg);
     write_file(folder, &format!("{name}.svg"), svg.finish(label, "", &[]).as_bytes())?;
     let mut png = PngCanvas::new(width, height, PNG_SCALE)
-        .ok_or_else(|| ReportError::Figure { problem: format!("{width} by {height} is no size") })?;
+        .ok_or_else(|| ReportError::Encoding { problem: format!("{width} by {height} is no size") })?;
     draw(&mut png);
-    let bytes = png.finish().map_err(|problem| ReportError::Figure { problem })?;
+    let bytes = png.finish().map_err(|problem| ReportError::Encoding { problem })?;
     write_file(folder, &format!("{name}.png"), &bytes)
 }
 

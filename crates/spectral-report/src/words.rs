@@ -86,7 +86,7 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     let comma = if measured.len() > 1 { ", " } else { " " };
     sentences.push(format!(
         "After {} frames, {} {verb}{comma}{}{spread}.",
-        short_count(task.frames as f64),
+        short_count(task.trained() as f64),
         best.agent,
         mean(best),
     ));
@@ -187,6 +187,16 @@ pub(crate) fn warnings(task: &Task<'_>) -> Vec<String> {
             list(&few)
         ));
     }
+    let lengths = || task.agents.iter().flat_map(|agent| &agent.finished).map(|run| run.frames);
+    if let (Some(shortest), Some(longest)) = (lengths().min(), lengths().max())
+        && longest - shortest > longest / 100
+    {
+        notes.push(format!(
+            "Finished seeds trained for different lengths, {} to {} frames: final scores are taken at each seed's own end.",
+            short_count(shortest as f64),
+            short_count(longest as f64)
+        ));
+    }
     let versions: std::collections::BTreeSet<&str> =
         task.runs.iter().map(|run| run.version.as_str()).collect();
     if versions.len() > 1 {
@@ -202,7 +212,7 @@ fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
     }
     let each: Vec<String> = agent.unfinished.iter().map(|run| standing(task, run)).collect();
     let consequence = if agent.finished.is_empty() {
-        "None of its seeds has finished: the dashed curve is provisional and the table leaves it out"
+        "None of its seeds has finished: the dashed curve is provisional and the table gives it no mean"
             .to_owned()
     } else {
         let apart = if agent.unfinished.len() == 1 { "this one is" } else { "these are" };
@@ -253,4 +263,39 @@ fn settings_note(agent: &Agent<'_>) -> Option<String> {
             list(&differing)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        let cases = [
+            (20_027.6, "20,028"),
+            (-1_234_567.0, "−1,234,567"),
+            (123.4, "123"),
+            (20.15, "20.1"),
+            (-7.084, "−7.08"),
+            (-0.001, "0.00"),
+            (2.5e12, "2.50e12"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(f64::NAN), "not finite");
+        let counts = [0.0, 950.0, 1000.0, 86_000.0, 2.5e6, 2e8, 3e9, -250_000.0].map(short_count);
+        assert_eq!(counts, ["0", "950", "1k", "86k", "2.5M", "200M", "3G", "−250k"]);
+        let times = [0.4, 59.0, 93.1, 3_599.0, 7_260.0].map(duration);
+        assert_eq!(times, ["0 s", "59 s", "1 min 33 s", "59 min 59 s", "2 h 01 min"]);
+    }
+
+    #[test]
+    fn lists_end_with_and() {
+        let items: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
+        assert_eq!(
+            [list(&items[..0]), list(&items[..1]), list(&items[..2]), list(&items)],
+            ["", "a", "a and b", "a, b and c"]
+        );
+    }
 }
