@@ -8,9 +8,8 @@ impl Network<Cpu> {
     /// [layout](crate::layout); biases are 0, and so is the last layer if the head says so. The target becomes a
     /// copy, and Adam starts afresh.
     pub fn init(&mut self, agent: usize, mut uniform: impl FnMut() -> f32) {
-        self.check_agent(agent);
-        let n = self.plan.parameters;
-        let own = &mut self.online[agent * n..(agent + 1) * n];
+        let range = self.range(agent);
+        let own = &mut self.online[range.clone()];
         let head_at = self.plan.head_at();
         for layer in self.plan.affines() {
             let bound = 1.0 / (layer.fan_in() as f32).sqrt();
@@ -21,7 +20,7 @@ impl Network<Cpu> {
             own[layer.bias_at()..layer.end()].fill(0.0);
         }
         for buffer in [&mut self.first, &mut self.second, &mut self.gradients] {
-            buffer[agent * n..(agent + 1) * n].fill(0.0);
+            buffer[range.clone()].fill(0.0);
         }
         self.steps[agent] = 0;
         self.refresh_target(agent);
@@ -81,6 +80,6 @@ impl Network<Cpu> {
 
     fn range(&self, agent: usize) -> std::ops::Range<usize> {
         self.check_agent(agent);
-        agent * self.plan.parameters..(agent + 1) * self.plan.parameters
+        agent * self.plan.stride..agent * self.plan.stride + self.plan.parameters
     }
 }

@@ -30,8 +30,8 @@ pub struct Pass {
     pub agents: usize,
     /// Samples per network.
     pub batch: usize,
-    /// Parameters per network: the distance between neighbouring agents in parameter buffers.
-    pub parameters: usize,
+    /// Floats between neighbouring agents in parameter buffers: the parameters of one network and some padding.
+    pub stride: usize,
 }
 
 /// Buffers of Adam: parameters, both moments and the gradients, all in the canonical layout.

@@ -11,7 +11,8 @@
 //! - the head is one fully connected layer with outputs `[action][k]`; a dueling head is two: the value stream with
 //!   outputs `[k]`, then the advantage stream with outputs `[action][k]`.
 //!
-//! Gradients and Adam's moments have the same layout. A population holds these slices agent after agent.
+//! Gradients and Adam's moments have the same layout. A population holds these slices agent after agent, each padded to
+//! a multiple of 16 floats.
 
 use crate::architecture::{Architecture, ArchitectureError, Input, Layer};
 
@@ -32,6 +33,8 @@ pub struct Affine {
     pub filters: usize,
     /// Whether a rectifier follows.
     pub relu: bool,
+    /// Whether the input comes from a rectifier, so that many inputs are 0.
+    pub rectified: bool,
     /// Where this layer's input starts within a sample's activations.
     pub input_at: usize,
     /// Floats between the inputs of neighbouring samples.
@@ -104,6 +107,8 @@ pub(crate) struct Plan {
     pub input: usize,
     /// Parameters of one network.
     pub parameters: usize,
+    /// Floats from one agent's parameters to the next one's: whole cache lines.
+    pub stride: usize,
 }
 
 impl Plan {
@@ -152,7 +157,8 @@ impl Plan {
         } else {
             heads.push(builder.linear(outputs, false)?);
         }
-        Ok(Plan { trunk, heads, raw, input, parameters: builder.parameters })
+        let parameters = builder.parameters;
+        Ok(Plan { trunk, heads, raw, input, parameters, stride: parameters.next_multiple_of(16) })
     }
 
     /// All layers, first to last.
@@ -240,6 +246,7 @@ impl Builder {
             stride,
             filters,
             relu,
+            rectified: self.parameters > 0,
             input_at: 0,
             input_pitch: checked(&[self.height, self.width, self.channels])?,
             output_at: 0,

@@ -87,7 +87,7 @@ impl<B: Backend> Network<B> {
         }
         let samples = agents.checked_mul(max_batch).ok_or(ArchitectureError::TooLarge)?;
         let floats = agents
-            .checked_mul(5 * plan.parameters)
+            .checked_mul(5 * plan.stride)
             .and_then(|n| samples.checked_mul(plan.floats_per_sample())?.checked_add(n));
         if floats.is_none_or(|n| n >= 1 << 50) {
             return Err(ArchitectureError::TooLarge);
@@ -105,7 +105,7 @@ impl<B: Backend> Network<B> {
         let train_outputs = new_outputs(&mut backend);
         let acting_outputs = new_outputs(&mut backend);
         let widest = samples * plan.widest();
-        let parameters = agents * plan.parameters;
+        let parameters = agents * plan.stride;
         Ok(Network {
             online: backend.zeros(parameters),
             target: backend.zeros(parameters),
@@ -274,8 +274,8 @@ impl<B: Backend> Network<B> {
     /// Copies an agent's online parameters to its target network.
     pub fn refresh_target(&mut self, agent: usize) {
         self.check_agent(agent);
-        let n = self.plan.parameters;
-        self.backend.copy(&self.online, &mut self.target, agent * n, n);
+        let stride = self.plan.stride;
+        self.backend.copy(&self.online, &mut self.target, agent * stride, stride);
     }
 
     /// Makes every action's output k `scale[k] · y + shift[k]` by changing the agent's online last layer only. The
@@ -301,7 +301,7 @@ impl<B: Backend> Network<B> {
             "a batch of {batch} is not within 1..={}",
             self.max_batch
         );
-        Pass { agents: self.agents, batch, parameters: self.plan.parameters }
+        Pass { agents: self.agents, batch, stride: self.plan.stride }
     }
 
     pub(crate) fn check_agent(&self, agent: usize) {

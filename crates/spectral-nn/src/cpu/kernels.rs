@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::simd::{Avx2, Avx512};
-use super::simd::{Scalar, Simd};
+use super::simd::{Scalar, Simd, turn_part};
 
 /// Rows of a tile of outputs.
 pub(crate) const ROWS: usize = 8;
@@ -14,7 +14,7 @@ pub(crate) const SLACK: usize = 128;
 pub enum Instructions {
     /// Plain Rust.
     Scalar,
-    /// AVX2 with fused multiply-add.
+    /// AVX2 with fused multiply-add and the bit instructions of the same generation.
     Avx2,
     /// AVX-512 F.
     Avx512,
@@ -34,7 +34,13 @@ impl Instructions {
         match self {
             Instructions::Scalar => true,
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Instructions::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("popcnt")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+            }
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => is_x86_feature_detected!("avx512f") && Instructions::Avx2.available(),
             #[cfg(not(target_arch = "x86_64"))]
@@ -101,6 +107,32 @@ pub(crate) struct Tile {
     pub end: End,
 }
 
+/// Factors of a row of a [`Sparse`] product between two visits to its outputs: their rows of `b`, 128 columns wide,
+/// fit into the first-level cache. At most 64.
+const SPARSE_BLOCK: usize = 32;
+
+/// A product `out[r][c] = Σᵢ factors[r][i] · b[i][c]` that skips factors of 0: rectifiers leave many. The sums have
+/// the order of a [`Tile`]'s, so skipping changes no bit of them.
+pub(crate) struct Sparse {
+    pub rows: usize,
+    pub factors: *const f32,
+    pub factors_pitch: usize,
+    /// Factors of a row.
+    pub len: usize,
+    pub b: *const f32,
+    pub b_step: usize,
+    pub out: *mut f32,
+    pub out_pitch: usize,
+    pub columns: usize,
+    pub start: Start,
+    pub end: End,
+}
+
+/// A block's first float and the distance between its rows.
+pub(crate) type Source = (*const f32, usize);
+/// As [`Source`], to be written.
+pub(crate) type Sink = (*mut f32, usize);
+
 /// What Adam needs to know for one agent's step.
 #[derive(Clone, Copy)]
 pub(crate) struct AdamStep {
@@ -128,6 +160,13 @@ pub(crate) struct Kernels {
     pub adam: unsafe fn(&AdamStep, usize, *mut f32, *mut f32, *mut f32, *const f32),
     /// Sums of each of `columns` columns over `rows` rows that lie `pitch` apart.
     pub column_sums: unsafe fn(*const f32, usize, usize, usize, *mut f32),
+    /// A product, without its zeros.
+    pub sparse: unsafe fn(&Sparse),
+    /// Transposes a block of so many rows and columns; the result is 0 where the gates, which lie as it does, are
+    /// not above 0.
+    pub turn: unsafe fn((usize, usize), Source, Sink, Option<*const f32>),
+    /// How many of so many floats are not 0.
+    pub count_nonzeros: unsafe fn(*const f32, usize) -> usize,
     /// `values[i] = 0` where `gates[i]` is not above 0.
     pub gate: unsafe fn(*const f32, *mut f32, usize),
 }
@@ -191,20 +230,144 @@ unsafe fn block<S: Simd, const R: usize, const N: usize>(tile: &Tile, first: usi
                 }
             }
         }
+        if tile.count - first >= R && tile.columns == N * S::LANES {
+            match tile.end {
+                End::Store => finish::<S, R, N>(tile, first, sums, |_, sum| sum),
+                // What is not a number must stay so, to be noticed.
+                End::Relu => finish::<S, R, N>(tile, first, sums, |_, sum| S::max(S::splat(0.0), sum)),
+                End::Add => finish::<S, R, N>(tile, first, sums, |out, sum| S::add(S::load(out), sum)),
+            }
+            return;
+        }
         for (r, sums) in sums.into_iter().enumerate().take(tile.count - first) {
             let out = tile.outs[first + r];
             for (v, sum) in sums.into_iter().enumerate().take(tile.columns.div_ceil(S::LANES)) {
-                let at = v * S::LANES;
-                let value = match tile.end {
-                    End::Store => sum,
-                    // What is not a number must stay so, to be noticed.
-                    End::Relu => S::max(S::splat(0.0), sum),
-                    End::Add => S::add(load_up_to::<S>(out.add(at), tile.columns - at), sum),
-                };
-                store_up_to::<S>(out.add(at), value, tile.columns - at);
+                end_part::<S>(tile.end, out.add(v * S::LANES), sum, tile.columns - v * S::LANES);
             }
         }
     }
+}
+
+/// Stores a full tile.
+#[inline(always)]
+unsafe fn finish<S: Simd, const R: usize, const N: usize>(
+    tile: &Tile,
+    first: usize,
+    sums: [[S::V; N]; R],
+    end: impl Fn(*mut f32, S::V) -> S::V,
+) {
+    for (r, sums) in sums.into_iter().enumerate() {
+        for (v, sum) in sums.into_iter().enumerate() {
+            unsafe {
+                let out = tile.outs[first + r].add(v * S::LANES);
+                S::store(out, end(out, sum));
+            }
+        }
+    }
+}
+
+/// Ends the sums of one vector, of which at most `n` lanes count.
+#[inline(always)]
+unsafe fn end_part<S: Simd>(end: End, out: *mut f32, sum: S::V, n: usize) {
+    unsafe {
+        let value = match end {
+            End::Store => sum,
+            End::Relu => S::max(S::splat(0.0), sum),
+            End::Add => S::add(load_up_to::<S>(out, n), sum),
+        };
+        store_up_to::<S>(out, value, n);
+    }
+}
+
+/// `N` vectors of columns, from `column` on, of all rows of a [`Sparse`] product.
+#[inline(always)]
+unsafe fn sparse_block<S: Simd, const N: usize>(product: &Sparse, column: usize) {
+    let columns = product.columns - column;
+    let left = |v: usize| columns.saturating_sub(v * S::LANES);
+    unsafe {
+        for from in (0..product.len).step_by(SPARSE_BLOCK) {
+            let block = SPARSE_BLOCK.min(product.len - from);
+            let last = from + block == product.len;
+            let b = product.b.add(from * product.b_step + column);
+            for row in 0..product.rows {
+                let factors = product.factors.add(row * product.factors_pitch + from);
+                let out = product.out.add(row * product.out_pitch + column);
+                let mut sums: [S::V; N] = match (from, product.start) {
+                    (0, Start::Zero) => [S::splat(0.0); N],
+                    (0, Start::Bias(bias)) => {
+                        std::array::from_fn(|v| S::load(bias.add(column + v * S::LANES)))
+                    }
+                    _ => std::array::from_fn(|v| load_up_to::<S>(out.add(v * S::LANES), left(v))),
+                };
+                let mut open = 0u64;
+                for at in (0..block).step_by(S::LANES) {
+                    open |= u64::from(S::nonzeros(load_up_to::<S>(factors.add(at), block - at))) << at;
+                }
+                while open != 0 {
+                    let i = open.trailing_zeros() as usize;
+                    open &= open - 1;
+                    let factor = S::splat(*factors.add(i));
+                    let b = b.add(i * product.b_step);
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::fma(factor, S::load(b.add(v * S::LANES)), *sum);
+                    }
+                }
+                let end = if last { product.end } else { End::Store };
+                for (v, sum) in sums.into_iter().enumerate() {
+                    if left(v) > 0 {
+                        end_part::<S>(end, out.add(v * S::LANES), sum, left(v));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn sparse<S: Simd>(product: &Sparse) {
+    for column in (0..product.columns).step_by(8 * S::LANES) {
+        unsafe {
+            match (product.columns - column).div_ceil(S::LANES) {
+                1 => sparse_block::<S, 1>(product, column),
+                2 => sparse_block::<S, 2>(product, column),
+                3 | 4 => sparse_block::<S, 4>(product, column),
+                _ => sparse_block::<S, 8>(product, column),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn turn<S: Simd>(
+    (rows, columns): (usize, usize),
+    (from, from_pitch): Source,
+    (to, to_pitch): Sink,
+    gates: Option<*const f32>,
+) {
+    for i in (0..rows).step_by(8) {
+        for j in (0..columns).step_by(8) {
+            unsafe {
+                let (from, to) = (from.add(i * from_pitch + j), to.add(j * to_pitch + i));
+                let gates = gates.map(|gates| gates.add(j * to_pitch + i));
+                if rows - i >= 8 && columns - j >= 8 {
+                    S::turn(from, from_pitch, to, to_pitch, gates);
+                } else {
+                    turn_part(
+                        (8.min(rows - i), 8.min(columns - j)),
+                        (from, from_pitch),
+                        (to, to_pitch),
+                        gates,
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn count_nonzeros<S: Simd>(from: *const f32, len: usize) -> usize {
+    let count = |at| unsafe { S::nonzeros(load_up_to::<S>(from.add(at), len - at)).count_ones() as usize };
+    (0..len).step_by(S::LANES).map(count).sum()
 }
 
 #[inline(always)]
@@ -285,6 +448,9 @@ macro_rules! kernels {
                 row,
                 adam,
                 column_sums,
+                sparse,
+                turn,
+                count_nonzeros,
                 gate,
             };
 
@@ -315,6 +481,21 @@ macro_rules! kernels {
             }
 
             $(#[$feature])?
+            unsafe fn sparse(product: &Sparse) {
+                unsafe { super::sparse::<$simd>(product) }
+            }
+
+            $(#[$feature])?
+            unsafe fn turn(size: (usize, usize), from: Source, to: Sink, gates: Option<*const f32>) {
+                unsafe { super::turn::<$simd>(size, from, to, gates) }
+            }
+
+            $(#[$feature])?
+            unsafe fn count_nonzeros(from: *const f32, len: usize) -> usize {
+                unsafe { super::count_nonzeros::<$simd>(from, len) }
+            }
+
+            $(#[$feature])?
             unsafe fn gate(gates: *const f32, values: *mut f32, len: usize) {
                 unsafe { super::gate::<$simd>(gates, values, len) }
             }
@@ -323,7 +504,7 @@ macro_rules! kernels {
 }
 
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512, Avx512, 8, #[target_feature(enable = "avx512f,avx2,fma")]);
+kernels!(avx512, Avx512, 8, #[target_feature(enable = "avx512f,avx2,fma,popcnt,bmi1,bmi2")]);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2, Avx2, 4, #[target_feature(enable = "avx2,fma")]);
+kernels!(avx2, Avx2, 4, #[target_feature(enable = "avx2,fma,popcnt,bmi1,bmi2")]);
 kernels!(scalar, Scalar, 4,);

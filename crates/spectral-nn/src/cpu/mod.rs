@@ -2,9 +2,12 @@
 
 mod affine;
 mod buffer;
+mod forward;
+mod input_gradient;
 mod kernels;
 mod simd;
 mod small;
+mod weight_gradient;
 
 use crate::architecture::Input;
 use crate::backend::{AdamBuffers, AdamSettings, Backend, Pass};
@@ -31,6 +34,8 @@ pub struct Cpu {
     kernels: Kernels,
     /// Transposed output gradients, or weights repacked for input gradients, of all agents.
     scratch: Floats,
+    /// Per agent, whether the operation under way skips inputs of 0.
+    sparse: Vec<bool>,
 }
 
 impl std::fmt::Debug for Cpu {
@@ -56,7 +61,12 @@ impl Cpu {
     /// # Panics
     /// If the machine does not have it; see [`Instructions::available`].
     pub fn with_instructions(instructions: Instructions) -> Cpu {
-        Cpu { instructions, kernels: Kernels::new(instructions), scratch: Floats::default() }
+        Cpu {
+            instructions,
+            kernels: Kernels::new(instructions),
+            scratch: Floats::default(),
+            sparse: Vec::new(),
+        }
     }
 
     /// The instruction set in use.
@@ -111,6 +121,7 @@ impl Backend for Cpu {
     fn prepare(&mut self, layers: &[Affine], agents: usize, max_batch: usize) {
         let needed = layers.iter().map(|layer| affine::scratch_len(&self.kernels, layer, max_batch)).max();
         self.scratch = Floats::zeros(agents * needed.unwrap_or(0));
+        self.sparse = vec![false; agents];
     }
 
     fn zeros(&mut self, len: usize) -> Floats {
@@ -142,7 +153,7 @@ impl Backend for Cpu {
         input: &Floats,
         output: &mut Floats,
     ) {
-        affine::forward(&self.kernels, pass, layer, parameters, input, output);
+        forward::forward(&self.kernels, &mut self.sparse, pass, layer, parameters, input, output);
     }
 
     fn weight_gradient(
@@ -153,7 +164,15 @@ impl Backend for Cpu {
         delta: &Floats,
         gradients: &mut Floats,
     ) {
-        affine::weight_gradient(&self.kernels, pass, layer, input, delta, gradients);
+        weight_gradient::weight_gradient(
+            &self.kernels,
+            &mut self.sparse,
+            pass,
+            layer,
+            input,
+            delta,
+            gradients,
+        );
     }
 
     fn input_gradient(
@@ -167,7 +186,7 @@ impl Backend for Cpu {
     ) {
         let scratch = &mut self.scratch;
         if layer.is_linear() {
-            affine::linear_input_gradient(
+            input_gradient::linear_input_gradient(
                 &self.kernels,
                 scratch,
                 pass,
@@ -178,7 +197,7 @@ impl Backend for Cpu {
                 input_delta,
             );
         } else {
-            affine::conv_input_gradient(
+            input_gradient::conv_input_gradient(
                 &self.kernels,
                 scratch,
                 pass,
@@ -226,7 +245,7 @@ impl Backend for Cpu {
         scale: &[f32],
         shift: &[f32],
     ) {
-        let own = &mut parameters[agent * pass.parameters..(agent + 1) * pass.parameters];
+        let own = &mut parameters[agent * pass.stride..(agent + 1) * pass.stride];
         for row in own[layer.weights_at..layer.end()].chunks_exact_mut(layer.filters) {
             for (weight, scale) in row.iter_mut().zip(scale.iter().cycle()) {
                 *weight *= scale;

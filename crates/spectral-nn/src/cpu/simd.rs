@@ -27,6 +27,72 @@ pub(crate) trait Simd {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `v` where `gate` is above 0, otherwise 0.
     unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V;
+    /// One bit for every lane that is not 0.
+    unsafe fn nonzeros(v: Self::V) -> u32;
+    /// Transposes an 8 × 8 block: `to[j · to_pitch + i] = from[i · from_pitch + j]`, gated by `gates`, which lie as
+    /// `to` does, if there are any.
+    unsafe fn turn(
+        from: *const f32,
+        from_pitch: usize,
+        to: *mut f32,
+        to_pitch: usize,
+        gates: Option<*const f32>,
+    );
+}
+
+/// [`Simd::turn`] for a block of any size, float by float.
+///
+/// # Safety
+/// All addresses that the definition names must be valid.
+pub(crate) unsafe fn turn_part(
+    (rows, columns): (usize, usize),
+    (from, from_pitch): (*const f32, usize),
+    (to, to_pitch): (*mut f32, usize),
+    gates: Option<*const f32>,
+) {
+    for j in 0..columns {
+        for i in 0..rows {
+            unsafe {
+                let at = j * to_pitch + i;
+                let open = gates.is_none_or(|gates| *gates.add(at) > 0.0);
+                *to.add(at) = if open { *from.add(i * from_pitch + j) } else { 0.0 };
+            }
+        }
+    }
+}
+
+/// [`Simd::turn`] with AVX: pairs, then quadruples, then halves change places.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn turn_avx(
+    from: *const f32,
+    from_pitch: usize,
+    to: *mut f32,
+    to_pitch: usize,
+    gates: Option<*const f32>,
+) {
+    use arch::*;
+    unsafe {
+        let a: [__m256; 8] = std::array::from_fn(|i| _mm256_loadu_ps(from.add(i * from_pitch)));
+        let b: [__m256; 8] = std::array::from_fn(|i| {
+            let (x, y) = (a[i / 2 * 2], a[i / 2 * 2 + 1]);
+            if i % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
+        });
+        let c: [__m256; 8] = std::array::from_fn(|i| {
+            let (x, y) = (b[i / 4 * 4 + i % 4 / 2], b[i / 4 * 4 + i % 4 / 2 + 2]);
+            if i % 2 == 0 { _mm256_shuffle_ps::<0x44>(x, y) } else { _mm256_shuffle_ps::<0xEE>(x, y) }
+        });
+        for j in 0..8 {
+            let (x, y) = (c[j % 4], c[j % 4 + 4]);
+            let row = if j < 4 {
+                _mm256_permute2f128_ps::<0x20>(x, y)
+            } else {
+                _mm256_permute2f128_ps::<0x31>(x, y)
+            };
+            let row = gates.map_or(row, |gates| Avx2::gate(_mm256_loadu_ps(gates.add(j * to_pitch)), row));
+            _mm256_storeu_ps(to.add(j * to_pitch), row);
+        }
+    }
 }
 
 /// 16 lanes.
@@ -93,6 +159,20 @@ impl Simd for Avx512 {
             arch::_mm512_maskz_mov_ps(mask, v)
         }
     }
+    #[inline(always)]
+    unsafe fn nonzeros(v: Self::V) -> u32 {
+        unsafe { u32::from(arch::_mm512_cmp_ps_mask::<{ arch::_CMP_NEQ_UQ }>(v, arch::_mm512_setzero_ps())) }
+    }
+    #[inline(always)]
+    unsafe fn turn(
+        from: *const f32,
+        from_pitch: usize,
+        to: *mut f32,
+        to_pitch: usize,
+        gates: Option<*const f32>,
+    ) {
+        unsafe { turn_avx(from, from_pitch, to, to_pitch, gates) }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -157,6 +237,23 @@ impl Simd for Avx2 {
             let mask = arch::_mm256_cmp_ps::<{ arch::_CMP_GT_OQ }>(gate, arch::_mm256_setzero_ps());
             arch::_mm256_and_ps(mask, v)
         }
+    }
+    #[inline(always)]
+    unsafe fn nonzeros(v: Self::V) -> u32 {
+        unsafe {
+            let mask = arch::_mm256_cmp_ps::<{ arch::_CMP_NEQ_UQ }>(v, arch::_mm256_setzero_ps());
+            arch::_mm256_movemask_ps(mask) as u32
+        }
+    }
+    #[inline(always)]
+    unsafe fn turn(
+        from: *const f32,
+        from_pitch: usize,
+        to: *mut f32,
+        to_pitch: usize,
+        gates: Option<*const f32>,
+    ) {
+        unsafe { turn_avx(from, from_pitch, to, to_pitch, gates) }
     }
 }
 
@@ -224,5 +321,19 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V {
         lanes!(i => if gate[i] > 0.0 { v[i] } else { 0.0 })
+    }
+    #[inline(always)]
+    unsafe fn nonzeros(v: Self::V) -> u32 {
+        (0..8).fold(0, |bits, i| bits | u32::from(v[i] != 0.0) << i)
+    }
+    #[inline(always)]
+    unsafe fn turn(
+        from: *const f32,
+        from_pitch: usize,
+        to: *mut f32,
+        to_pitch: usize,
+        gates: Option<*const f32>,
+    ) {
+        unsafe { turn_part((8, 8), (from, from_pitch), (to, to_pitch), gates) }
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn adam(
 ) {
     /// Parameters per task: whole cache lines, small enough to share one network among threads.
     const CHUNK: usize = 32 * 1024;
-    let n = pass.parameters;
+    let n = pass.stride;
     let chunks = n.div_ceil(CHUNK);
     let (parameters, first) = (Shared(buffers.parameters.at_mut(0)), Shared(buffers.first.at_mut(0)));
     let (second, gradients) = (Shared(buffers.second.at_mut(0)), buffers.gradients);

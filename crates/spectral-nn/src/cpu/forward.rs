@@ -1,0 +1,161 @@
+//! Outputs of a layer.
+
+use super::affine::{find_sparse, flops, patch, patch_at};
+use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
+use super::{Floats, Reading, Shared, run_tasks};
+use crate::backend::Pass;
+use crate::layout::Affine;
+
+/// Rows of one task: enough to reuse its weights, few enough to share.
+const TASK_ROWS: usize = 128;
+/// Longest sum between two visits to the same outputs, so that the weights it needs stay in the cache.
+const SUM_BLOCK: usize = 256;
+/// Columns of weights beyond which a strip of them is copied together before use: their rows lie too far apart for
+/// the caches.
+const WIDE: usize = 256;
+
+pub(crate) fn forward(
+    kernels: &Kernels,
+    sparse: &mut [bool],
+    pass: Pass,
+    layer: &Affine,
+    parameters: &Floats,
+    input: &Floats,
+    output: &mut Floats,
+) {
+    find_sparse(kernels, pass, layer, input, sparse);
+    let rows = pass.batch * layer.positions();
+    let (strips, blocks) = (layer.filters.div_ceil(kernels.row_width), rows.div_ceil(TASK_ROWS));
+    let (input, weights) = (Reading(input.at(layer.input_at)), Reading(parameters.at(layer.weights_at)));
+    let output = Shared(output.at_mut(layer.output_at));
+    run_tasks(pass.agents * strips * blocks, flops(pass, layer), |task| {
+        let (agent, block, strip) = (task / strips / blocks, task / strips % blocks, task % strips);
+        let first_column = strip * kernels.row_width;
+        let part = Part {
+            kernels,
+            layer,
+            input: input.at(agent * pass.batch * layer.input_pitch),
+            weights: weights.at(agent * pass.stride),
+            output: output.at(agent * pass.batch * layer.output_pitch),
+            rows: block * TASK_ROWS..rows.min((block + 1) * TASK_ROWS),
+            columns: first_column..layer.filters.min(first_column + kernels.row_width),
+        };
+        // SAFETY: all addresses lie within the buffers, loads within their slack; the parts are disjoint.
+        unsafe {
+            if sparse[agent] {
+                part.skip_zeros();
+            } else if rows == 1 {
+                part.row();
+            } else {
+                part.tiles();
+            }
+        }
+    });
+}
+
+/// A block of one agent's outputs: rows are patches, columns are filters.
+struct Part<'a> {
+    kernels: &'a Kernels,
+    layer: &'a Affine,
+    input: *const f32,
+    weights: *const f32,
+    output: *mut f32,
+    rows: std::ops::Range<usize>,
+    columns: std::ops::Range<usize>,
+}
+
+impl Part<'_> {
+    fn bias(&self, column: usize) -> *const f32 {
+        self.weights.wrapping_add(self.layer.bias_at() - self.layer.weights_at + column)
+    }
+
+    fn out(&self, row: usize, column: usize) -> *mut f32 {
+        let positions = self.layer.positions();
+        let at = row / positions * self.layer.output_pitch + row % positions * self.layer.filters + column;
+        self.output.wrapping_add(at)
+    }
+
+    fn patch(&self, row: usize) -> *const f32 {
+        let positions = self.layer.positions();
+        let at = row / positions * self.layer.input_pitch + patch_at(self.layer, row % positions);
+        self.input.wrapping_add(at)
+    }
+
+    fn end(&self, last: bool) -> End {
+        if last && self.layer.relu { End::Relu } else { End::Store }
+    }
+
+    unsafe fn tiles(&self) {
+        let (layer, width) = (self.layer, self.kernels.width);
+        let whole = patch(layer);
+        // A convolution's sums are short; only a fully connected layer's are cut.
+        let step = if layer.is_linear() { SUM_BLOCK } else { whole.inner };
+        let packs = layer.is_linear() && layer.filters > WIDE && self.rows.len() > ROWS;
+        let mut packed = [const { std::mem::MaybeUninit::<f32>::uninit() }; SUM_BLOCK * 32];
+        for column in self.columns.clone().step_by(width) {
+            for skipped in (0..whole.inner).step_by(step) {
+                let inner = step.min(whole.inner - skipped);
+                let mut b = (self.weights.wrapping_add(skipped * layer.filters + column), layer.filters);
+                if packs {
+                    for i in 0..inner {
+                        let to = packed.as_mut_ptr().cast::<f32>().wrapping_add(i * width);
+                        // SAFETY: a strip is at most 32 wide, and loads may go beyond its last column.
+                        unsafe { std::ptr::copy_nonoverlapping(b.0.add(i * b.1), to, width) };
+                    }
+                    b = (packed.as_ptr().cast(), width);
+                }
+                for row in self.rows.clone().step_by(ROWS) {
+                    let own = |r: usize| (row + r).min(self.rows.end - 1);
+                    let tile = Tile {
+                        rows: std::array::from_fn(|r| self.patch(own(r)).wrapping_add(skipped)),
+                        outs: std::array::from_fn(|r| self.out(own(r), column)),
+                        count: ROWS.min(self.rows.end - row),
+                        sum: Sum { inner, ..whole },
+                        b: b.0,
+                        b_step: b.1,
+                        columns: width.min(layer.filters - column),
+                        start: if skipped == 0 { Start::Bias(self.bias(column)) } else { Start::Outputs },
+                        end: self.end(skipped + inner == whole.inner),
+                    };
+                    unsafe { (self.kernels.tile)(&tile) }
+                }
+            }
+        }
+    }
+
+    /// A single row of a fully connected layer, as when acting.
+    unsafe fn row(&self) {
+        let column = self.columns.start;
+        let tile = Tile {
+            rows: [self.patch(0); ROWS],
+            outs: [self.out(0, column); ROWS],
+            count: 1,
+            sum: patch(self.layer),
+            b: self.weights.wrapping_add(column),
+            b_step: self.layer.filters,
+            columns: self.columns.len(),
+            start: Start::Bias(self.bias(column)),
+            end: self.end(true),
+        };
+        unsafe { (self.kernels.row)(&tile) }
+    }
+
+    /// A fully connected layer without the inputs that are 0.
+    unsafe fn skip_zeros(&self) {
+        let (row, column) = (self.rows.start, self.columns.start);
+        let product = Sparse {
+            rows: self.rows.len(),
+            factors: self.patch(row),
+            factors_pitch: self.layer.input_pitch,
+            len: self.layer.fan_in(),
+            b: self.weights.wrapping_add(column),
+            b_step: self.layer.filters,
+            out: self.out(row, column),
+            out_pitch: self.layer.output_pitch,
+            columns: self.columns.len(),
+            start: Start::Bias(self.bias(column)),
+            end: self.end(true),
+        };
+        unsafe { (self.kernels.sparse)(&product) }
+    }
+}
