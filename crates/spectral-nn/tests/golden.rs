@@ -5,6 +5,7 @@ mod common;
 use common::{Inputs, population, relative, signed};
 use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Input, Instructions, Layer, Which};
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::PathBuf;
 
 const BATCH: usize = 5;
@@ -32,7 +33,7 @@ fn check(name: &str, shape: Architecture) {
     let settings = AdamSettings { learning_rate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-3 };
     for instructions in [Instructions::Scalar, Instructions::Avx2, Instructions::Avx512] {
         if !instructions.available() {
-            eprintln!("SKIPPED: {instructions:?} is not available on this machine");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {instructions:?} is not available on this machine");
             continue;
         }
         let mut net = population(Cpu::with_instructions(instructions), &shape, &[1], BATCH);
@@ -102,7 +103,9 @@ fn mini_nature() {
 #[test]
 fn golden_files_are_what_pytorch_computes() {
     if std::env::var_os("SPECTRAL_ORACLES").is_none_or(|value| value != "1") {
-        eprintln!("SKIPPED: set SPECTRAL_ORACLES=1 to recompute the golden files with PyTorch");
+        // Not eprintln!, whose words libtest swallows when a test passes.
+        let skipped = "SKIPPED: set SPECTRAL_ORACLES=1 to recompute the golden files with PyTorch";
+        let _ = writeln!(std::io::stderr(), "{skipped}");
         return;
     }
     let python = std::env::var("SPECTRAL_PYTHON").unwrap_or_else(|_| "python3".into());
