@@ -1,0 +1,3 @@
+//! The Atari 2600 in pure Rust: machine, games, preprocessing, the composed tasks of the paper.
+
+pub mod machine;

@@ -1,0 +1,1 @@
+//! The machine: 6507, RIOT, TIA, cartridges and console.
