@@ -5,6 +5,9 @@ use super::kernels::{Kernels, Sum};
 use crate::backend::Pass;
 use crate::layout::Affine;
 
+/// Beyond this many units weights come from memory rather than from the caches, and skipping some gains nothing.
+pub(crate) const WIDEST_SPARSE: usize = 256;
+
 /// Floats of scratch that one agent needs for the layer's input gradient.
 pub(crate) fn scratch_len(kernels: &Kernels, layer: &Affine, max_batch: usize) -> usize {
     if layer.is_linear() {
@@ -46,27 +49,37 @@ pub(crate) fn patch_at(layer: &Affine, position: usize) -> usize {
     (row * layer.width + column) * layer.stride * layer.channels
 }
 
-/// For each agent, whether so many inputs of a fully connected layer are 0 that skipping them pays. Each agent's own
-/// inputs decide, and the sums are the same to the last bit either way.
+/// For each agent, whether so many of its factors of a product are 0 that skipping them pays. Each agent's own
+/// factors decide, and the sums are the same to the last bit either way. The factors are `len` floats for each
+/// sample, `pitch` apart, starting at `at`.
 pub(crate) fn find_sparse(
     kernels: &Kernels,
     pass: Pass,
-    layer: &Affine,
-    input: &Floats,
     sparse: &mut [bool],
+    factors: &Floats,
+    (at, pitch, len): (usize, usize, usize),
 ) {
     const DENSEST_PERCENT: usize = 70;
-    // Skipping reads a row of weights per input; it pays only if those are whole cache lines.
-    if !(layer.is_linear() && layer.rectified && layer.filters % 16 == 0) {
-        sparse.fill(false);
-        return;
-    }
     for (agent, sparse) in sparse.iter_mut().enumerate() {
         let samples = agent * pass.batch..(agent + 1) * pass.batch;
-        let start = |sample: usize| input.at(sample * layer.input_pitch + layer.input_at);
         // SAFETY: the samples lie within the buffer.
-        let count = |sample| unsafe { (kernels.count_nonzeros)(start(sample), layer.fan_in()) };
+        let count = |sample| unsafe { (kernels.count_nonzeros)(factors.at(sample * pitch + at), len) };
         let count: usize = samples.map(count).sum();
-        *sparse = 100 * count < DENSEST_PERCENT * pass.batch * layer.fan_in();
+        *sparse = 100 * count < DENSEST_PERCENT * pass.batch * len;
+    }
+}
+
+/// As [`find_sparse`], for a fully connected layer's inputs. Others are taken to be dense.
+pub(crate) fn find_sparse_inputs(
+    kernels: &Kernels,
+    pass: Pass,
+    layer: &Affine,
+    sparse: &mut [bool],
+    input: &Floats,
+) {
+    if layer.is_linear() && layer.rectified {
+        find_sparse(kernels, pass, sparse, input, (layer.input_at, layer.input_pitch, layer.fan_in()));
+    } else {
+        sparse.fill(false);
     }
 }

@@ -1,6 +1,6 @@
 //! Outputs of a layer.
 
-use super::affine::{find_sparse, flops, patch, patch_at};
+use super::affine::{find_sparse_inputs, flops, patch, patch_at};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -23,7 +23,7 @@ pub(crate) fn forward(
     input: &Floats,
     output: &mut Floats,
 ) {
-    find_sparse(kernels, pass, layer, input, sparse);
+    find_sparse_inputs(kernels, pass, layer, sparse, input);
     let rows = pass.batch * layer.positions();
     let (strips, blocks) = (layer.filters.div_ceil(kernels.row_width), rows.div_ceil(TASK_ROWS));
     let (input, weights) = (Reading(input.at(layer.input_at)), Reading(parameters.at(layer.weights_at)));
@@ -34,6 +34,7 @@ pub(crate) fn forward(
         let part = Part {
             kernels,
             layer,
+            positions: layer.positions(),
             input: input.at(agent * pass.batch * layer.input_pitch),
             weights: weights.at(agent * pass.stride),
             output: output.at(agent * pass.batch * layer.output_pitch),
@@ -57,6 +58,7 @@ pub(crate) fn forward(
 struct Part<'a> {
     kernels: &'a Kernels,
     layer: &'a Affine,
+    positions: usize,
     input: *const f32,
     weights: *const f32,
     output: *mut f32,
@@ -69,16 +71,20 @@ impl Part<'_> {
         self.weights.wrapping_add(self.layer.bias_at() - self.layer.weights_at + column)
     }
 
+    /// A row's sample and position. Divisions cost as much as many sums, so fully connected layers do without.
+    fn place(&self, row: usize) -> (usize, usize) {
+        if self.positions == 1 { (row, 0) } else { (row / self.positions, row % self.positions) }
+    }
+
     fn out(&self, row: usize, column: usize) -> *mut f32 {
-        let positions = self.layer.positions();
-        let at = row / positions * self.layer.output_pitch + row % positions * self.layer.filters + column;
-        self.output.wrapping_add(at)
+        let (sample, position) = self.place(row);
+        self.output.wrapping_add(sample * self.layer.output_pitch + position * self.layer.filters + column)
     }
 
     fn patch(&self, row: usize) -> *const f32 {
-        let positions = self.layer.positions();
-        let at = row / positions * self.layer.input_pitch + patch_at(self.layer, row % positions);
-        self.input.wrapping_add(at)
+        let (sample, position) = self.place(row);
+        let within = if self.positions == 1 { 0 } else { patch_at(self.layer, position) };
+        self.input.wrapping_add(sample * self.layer.input_pitch + within)
     }
 
     fn end(&self, last: bool) -> End {
@@ -150,6 +156,8 @@ impl Part<'_> {
             len: self.layer.fan_in(),
             b: self.weights.wrapping_add(column),
             b_step: self.layer.filters,
+            b_turned: false,
+            gates: None,
             out: self.out(row, column),
             out_pitch: self.layer.output_pitch,
             columns: self.columns.len(),

@@ -1,54 +1,94 @@
 //! Gradients of a layer's input.
 
-use super::affine::{flops, panels, patch_at};
-use super::kernels::{End, Kernels, ROWS, Start, Sum, Tile};
+use super::affine::{WIDEST_SPARSE, find_sparse, flops, panels, patch_at};
+use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
 use crate::layout::Affine;
 
-/// Computes the transpose, inputs × samples, because then the weights are read along their rows and only the small
-/// matrices of activations have to be turned.
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn linear_input_gradient(
-    kernels: &Kernels,
-    scratch: &mut Floats,
-    pass: Pass,
-    layer: &Affine,
-    parameters: &Floats,
-    delta: &Floats,
-    input: &Floats,
-    input_delta: &mut Floats,
-) {
-    /// Inputs per task.
-    const TASK_INPUTS: usize = 64;
-    let width = kernels.width;
-    let pitch = pass.batch.next_multiple_of(width);
+/// What the operation may use as it likes.
+pub(crate) struct Room<'a> {
+    pub scratch: &'a mut Floats,
+    pub sparse: &'a mut [bool],
+}
+
+/// What the operation reads and writes.
+pub(crate) struct Buffers<'a> {
+    pub parameters: &'a Floats,
+    pub delta: &'a Floats,
+    pub input: &'a Floats,
+    pub input_delta: &'a mut Floats,
+}
+
+/// A fully connected layer.
+pub(crate) fn linear(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine, buffers: Buffers<'_>) {
+    let (Room { scratch, sparse }, Buffers { parameters, delta, input, input_delta }) = (room, buffers);
+    if layer.relu && layer.filters <= WIDEST_SPARSE {
+        find_sparse(kernels, pass, sparse, delta, (layer.output_at, layer.output_pitch, layer.filters));
+    } else {
+        sparse.fill(false);
+    }
+    let pitch = pass.batch.next_multiple_of(kernels.width);
     let turned_len = layer.filters * pitch;
-    for agent in 0..pass.agents {
+    for agent in (0..pass.agents).filter(|agent| !sparse[*agent]) {
         let from = delta.at(agent * pass.batch * layer.output_pitch + layer.output_at);
         let to = scratch.at_mut(agent * turned_len);
         // SAFETY: both blocks lie within their buffers.
         unsafe { (kernels.turn)((pass.batch, layer.filters), (from, layer.output_pitch), (to, pitch), None) };
     }
     let (turned, weights) = (Reading(scratch.at(0)), Reading(parameters.at(layer.weights_at)));
-    let input = Reading(input.at(layer.input_at));
+    let (delta, input) = (Reading(delta.at(layer.output_at)), Reading(input.at(layer.input_at)));
     let out = Shared(input_delta.at_mut(layer.input_at));
     let inputs = layer.fan_in();
-    let groups = inputs.div_ceil(TASK_INPUTS);
+    let groups = inputs.div_ceil(kernels.row_width);
     run_tasks(pass.agents * groups, flops(pass, layer), |task| {
-        let (agent, group) = (task / groups, task % groups);
-        let weights = weights.at(agent * pass.stride);
-        let turned = turned.at(agent * turned_len);
-        let last = inputs.min((group + 1) * TASK_INPUTS);
-        let mut block = [0.0f32; ROWS * 64];
+        let (agent, first) = (task / groups, task % groups * kernels.row_width);
+        let samples = agent * pass.batch;
+        let part = Part {
+            kernels,
+            layer,
+            batch: pass.batch,
+            inputs: first..inputs.min(first + kernels.row_width),
+            weights: weights.at(agent * pass.stride),
+            gates: input.at(samples * layer.input_pitch),
+            out: out.at(samples * layer.input_pitch),
+        };
+        // SAFETY: all addresses lie within the buffers, loads within their slack; tasks write disjoint inputs.
+        unsafe {
+            if sparse[agent] {
+                part.skip_zeros(delta.at(samples * layer.output_pitch));
+            } else {
+                part.tiles(turned.at(agent * turned_len), pitch);
+            }
+        }
+    });
+}
+
+/// Gradients of some inputs of one agent's fully connected layer.
+struct Part<'a> {
+    kernels: &'a Kernels,
+    layer: &'a Affine,
+    batch: usize,
+    inputs: std::ops::Range<usize>,
+    weights: *const f32,
+    gates: *const f32,
+    out: *mut f32,
+}
+
+impl Part<'_> {
+    /// Computes the transpose, inputs × samples, because then the weights are read along their rows and only the
+    /// small matrices of activations have to be turned.
+    unsafe fn tiles(&self, turned: *const f32, pitch: usize) {
+        let (layer, width) = (self.layer, self.kernels.width);
+        let mut block = [0.0f32; ROWS * 32];
         let block_start = block.as_mut_ptr();
-        for first in (group * TASK_INPUTS..last).step_by(ROWS) {
-            let count = ROWS.min(last - first);
-            for sample in (0..pass.batch).step_by(width) {
-                let columns = width.min(pass.batch - sample);
+        for first in self.inputs.clone().step_by(ROWS) {
+            let count = ROWS.min(self.inputs.end - first);
+            for sample in (0..self.batch).step_by(width) {
+                let columns = width.min(self.batch - sample);
                 let tile = Tile {
                     rows: std::array::from_fn(|r| {
-                        weights.wrapping_add((first + r).min(last - 1) * layer.filters)
+                        self.weights.wrapping_add((first + r).min(self.inputs.end - 1) * layer.filters)
                     }),
                     outs: std::array::from_fn(|r| block_start.wrapping_add(r * width)),
                     count,
@@ -59,29 +99,41 @@ pub(crate) fn linear_input_gradient(
                     start: Start::Zero,
                     end: End::Store,
                 };
-                // SAFETY: as in `forward`; the block holds 8 rows of any kernel's width.
-                unsafe { (kernels.tile)(&tile) }
-                let at = (agent * pass.batch + sample) * layer.input_pitch + first;
-                let (from, to) = ((block_start.cast_const(), width), (out.at(at), layer.input_pitch));
-                // SAFETY: tasks write disjoint inputs.
-                unsafe { (kernels.turn)((count, columns), from, to, Some(input.at(at))) };
+                let at = sample * layer.input_pitch + first;
+                let (from, to) =
+                    ((block_start.cast_const(), width), (self.out.wrapping_add(at), layer.input_pitch));
+                // The block holds 8 rows of any kernel's width.
+                unsafe {
+                    (self.kernels.tile)(&tile);
+                    (self.kernels.turn)((count, columns), from, to, Some(self.gates.wrapping_add(at)));
+                }
             }
         }
-    });
+    }
+
+    unsafe fn skip_zeros(&self, delta: *const f32) {
+        let product = Sparse {
+            rows: self.batch,
+            factors: delta,
+            factors_pitch: self.layer.output_pitch,
+            len: self.layer.filters,
+            b: self.weights.wrapping_add(self.inputs.start * self.layer.filters),
+            b_step: self.layer.filters,
+            b_turned: true,
+            out: self.out.wrapping_add(self.inputs.start),
+            out_pitch: self.layer.input_pitch,
+            gates: Some(self.gates.wrapping_add(self.inputs.start)),
+            columns: self.inputs.len(),
+            start: Start::Zero,
+            end: End::Store,
+        };
+        unsafe { (self.kernels.sparse)(&product) }
+    }
 }
 
 /// Every output position adds its patch of input gradients, tile by tile, to where the patch lies in the input.
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn conv_input_gradient(
-    kernels: &Kernels,
-    scratch: &mut Floats,
-    pass: Pass,
-    layer: &Affine,
-    parameters: &Floats,
-    delta: &Floats,
-    input: &Floats,
-    input_delta: &mut Floats,
-) {
+pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine, buffers: Buffers<'_>) {
+    let (scratch, Buffers { parameters, delta, input, input_delta }) = (room.scratch, buffers);
     let (width, line) = (kernels.width, layer.kernel * layer.channels);
     let per_line = line.div_ceil(width);
     let panels = panels(kernels, layer);

@@ -2,11 +2,14 @@
 
 mod affine;
 mod buffer;
+mod elementwise;
 mod forward;
 mod input_gradient;
 mod kernels;
 mod simd;
 mod small;
+mod sparse;
+mod tile;
 mod weight_gradient;
 
 use crate::architecture::Input;
@@ -184,29 +187,12 @@ impl Backend for Cpu {
         input: &Floats,
         input_delta: &mut Floats,
     ) {
-        let scratch = &mut self.scratch;
+        let room = input_gradient::Room { scratch: &mut self.scratch, sparse: &mut self.sparse };
+        let buffers = input_gradient::Buffers { parameters, delta, input, input_delta };
         if layer.is_linear() {
-            input_gradient::linear_input_gradient(
-                &self.kernels,
-                scratch,
-                pass,
-                layer,
-                parameters,
-                delta,
-                input,
-                input_delta,
-            );
+            input_gradient::linear(&self.kernels, room, pass, layer, buffers);
         } else {
-            input_gradient::conv_input_gradient(
-                &self.kernels,
-                scratch,
-                pass,
-                layer,
-                parameters,
-                delta,
-                input,
-                input_delta,
-            );
+            input_gradient::conv(&self.kernels, room, pass, layer, buffers);
         }
     }
 

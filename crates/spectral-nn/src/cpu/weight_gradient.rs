@@ -1,6 +1,6 @@
 //! Gradients of a layer's weights and biases.
 
-use super::affine::{find_sparse, flops};
+use super::affine::{find_sparse_inputs, flops};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -23,7 +23,7 @@ pub(crate) fn weight_gradient(
     gradients: &mut Floats,
 ) {
     if pass.batch <= SPARSE_BATCH {
-        find_sparse(kernels, pass, layer, input, sparse);
+        find_sparse_inputs(kernels, pass, layer, sparse, input);
     } else {
         sparse.fill(false);
     }
@@ -134,6 +134,8 @@ impl Part<'_> {
             len: self.batch,
             b: self.delta,
             b_step: self.delta_step,
+            b_turned: false,
+            gates: None,
             out: self.out.wrapping_add(self.weights.start * self.layer.filters),
             out_pitch: self.layer.filters,
             columns: self.layer.filters,

@@ -1,0 +1,99 @@
+//! The inner loop of every dense product.
+
+use super::kernels::{End, Start, Tile};
+use super::simd::Simd;
+
+/// Loads at most `n` lanes. What is being written must not be read past its end: another thread may own that.
+#[inline(always)]
+pub(super) unsafe fn load_up_to<S: Simd>(p: *const f32, n: usize) -> S::V {
+    unsafe { if n >= S::LANES { S::load(p) } else { S::load_part(p, n) } }
+}
+
+/// Stores at most `n` lanes.
+#[inline(always)]
+pub(super) unsafe fn store_up_to<S: Simd>(p: *mut f32, v: S::V, n: usize) {
+    unsafe { if n >= S::LANES { S::store(p, v) } else { S::store_part(p, v, n) } }
+}
+
+/// `R` rows from `first` on, `N` vectors wide.
+#[inline(always)]
+pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(tile: &Tile, first: usize) {
+    unsafe {
+        let rows: [*const f32; R] = std::array::from_fn(|r| tile.rows[first + r]);
+        let mut sums: [[S::V; N]; R] = match tile.start {
+            Start::Zero => [[S::splat(0.0); N]; R],
+            Start::Bias(bias) => [std::array::from_fn(|v| S::load(bias.add(v * S::LANES))); R],
+            Start::Outputs => std::array::from_fn(|r| {
+                std::array::from_fn(|v| {
+                    load_up_to::<S>(
+                        tile.outs[first + r].add(v * S::LANES),
+                        tile.columns.saturating_sub(v * S::LANES),
+                    )
+                })
+            }),
+        };
+        let mut b = tile.b;
+        for outer in 0..tile.sum.outer {
+            for middle in 0..tile.sum.middle {
+                let mut offset = outer * tile.sum.outer_step + middle * tile.sum.middle_step;
+                for _ in 0..tile.sum.inner {
+                    let columns: [S::V; N] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
+                    for r in 0..R {
+                        let factor = S::splat(*rows[r].add(offset));
+                        for v in 0..N {
+                            sums[r][v] = S::fma(factor, columns[v], sums[r][v]);
+                        }
+                    }
+                    offset += tile.sum.inner_step;
+                    b = b.add(tile.b_step);
+                }
+            }
+        }
+        if tile.count - first >= R && tile.columns == N * S::LANES {
+            match tile.end {
+                End::Store => finish::<S, R, N>(tile, first, sums, |_, sum| sum),
+                // What is not a number must stay so, to be noticed.
+                End::Relu => finish::<S, R, N>(tile, first, sums, |_, sum| S::max(S::splat(0.0), sum)),
+                End::Add => finish::<S, R, N>(tile, first, sums, |out, sum| S::add(S::load(out), sum)),
+            }
+            return;
+        }
+        for (r, sums) in sums.into_iter().enumerate().take(tile.count - first) {
+            let out = tile.outs[first + r];
+            for (v, sum) in sums.into_iter().enumerate().take(tile.columns.div_ceil(S::LANES)) {
+                end_part::<S>(tile.end, out.add(v * S::LANES), sum, tile.columns - v * S::LANES);
+            }
+        }
+    }
+}
+
+/// Stores a full tile.
+#[inline(always)]
+pub(super) unsafe fn finish<S: Simd, const R: usize, const N: usize>(
+    tile: &Tile,
+    first: usize,
+    sums: [[S::V; N]; R],
+    end: impl Fn(*mut f32, S::V) -> S::V,
+) {
+    for (r, sums) in sums.into_iter().enumerate() {
+        for (v, sum) in sums.into_iter().enumerate() {
+            unsafe {
+                let out = tile.outs[first + r].add(v * S::LANES);
+                S::store(out, end(out, sum));
+            }
+        }
+    }
+}
+
+/// Ends the sums of one vector, of which at most `n` lanes count.
+#[inline(always)]
+pub(super) unsafe fn end_part<S: Simd>(end: End, out: *mut f32, sum: S::V, n: usize) {
+    unsafe {
+        let value = match end {
+            End::Store => sum,
+            End::Relu => S::max(S::splat(0.0), sum),
+            End::Add => S::add(load_up_to::<S>(out, n), sum),
+        };
+        store_up_to::<S>(out, value, n);
+    }
+}
