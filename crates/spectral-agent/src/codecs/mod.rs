@@ -27,11 +27,11 @@ use std::sync::Arc;
 /// What one minibatch looks like to [`Codec::gradient`]. Rows are samples; only the taken action's outputs are shown.
 #[derive(Debug)]
 pub struct Rows<'a> {
-    /// [batch][K] outputs of the online network.
+    /// `[batch][K]` outputs of the online network.
     pub outputs: &'a [f32],
-    /// [batch][K] targets, after [`Codec::before_forward`].
+    /// `[batch][K]` targets, after [`Codec::before_forward`].
     pub targets: &'a [f32],
-    /// [batch][`Codec::encoded`] encoded n-step returns, without the bootstrap.
+    /// `[batch][E]` encoded n-step returns, without the bootstrap; E is [`Codec::encoded`].
     pub returns: &'a [f32],
     /// False for rows that are not to be learned from: too close to a time-out.
     pub live: &'a [bool],
@@ -96,7 +96,7 @@ pub trait Codec: Send + Sync + Debug {
     /// the greedy action and the state frozen with that network.
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], frozen: &[f64], out: &mut [f32]);
 
-    /// Called with all [batch][K] targets before the online network runs: Pop-Art moves its statistics, normalises the
+    /// Called with all `[batch][K]` targets before the online network runs: Pop-Art moves its statistics, normalises the
     /// targets in place and returns the change of the last layer that preserves its outputs.
     fn before_forward(&self, _targets: &mut [f32], _state: &mut [f64]) -> Option<Affine> {
         None
@@ -107,7 +107,7 @@ pub trait Codec: Send + Sync + Debug {
         self.decode(targets, state)
     }
 
-    /// Writes [batch][K] derivatives of each row's loss by its outputs, not yet divided by the batch, and the K weights with
+    /// Writes `[batch][K]` derivatives of each row's loss by its outputs, not yet divided by the batch, and the K weights with
     /// which they are multiplied on their way to the hidden layers. `gradients` of rows that are not live are ignored.
     fn gradient(&self, rows: &Rows<'_>, state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]);
 

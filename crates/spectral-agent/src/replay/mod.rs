@@ -38,7 +38,7 @@ enum Frames {
     Floats(Vec<f32>),
 }
 
-/// Where stacked observations of a minibatch are put: [batch][stack × observation].
+/// Where stacked observations of a minibatch are put: `[batch][stack × observation]`.
 #[derive(Clone, Debug)]
 pub enum Stacks {
     /// For planes.
