@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod failure;
+mod output;
 mod progress;
 mod table;
 
@@ -14,7 +15,7 @@ fn main() -> ExitCode {
     match commands::run(arguments.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            output::note!("error: {failure}");
             ExitCode::from(failure.exit_code)
         }
     }

@@ -1,5 +1,6 @@
 //! Progress of long work: a line per agent and an overall bar on a terminal, plain lines elsewhere.
 
+use crate::output::note;
 use crate::table::{count, number};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use spectral_train::checkpoint::Cost;
@@ -64,7 +65,11 @@ impl Progress {
         let begun = *begun.get_or_insert(done);
         let seconds = self.start.elapsed().as_secs_f64();
         let rate = (done - begun) as f64 / seconds.max(1e-3);
-        let left: u64 = progress.iter().filter(|p| p.stopped.is_none()).map(|p| self.total.saturating_sub(p.frames)).sum();
+        let left: u64 = progress
+            .iter()
+            .filter(|p| p.stopped.is_none())
+            .map(|p| self.total.saturating_sub(p.frames))
+            .sum();
         if rate < 1.0 {
             return "starting".into();
         }
@@ -110,7 +115,9 @@ impl Bars {
         let lines = names.iter().zip(&group_sizes).map(line).collect();
         let overall = all.add(ProgressBar::new(plan.frames * plan.agents.len() as u64));
         let template = "  {prefix} {wide_bar:.green/blue} {percent:>3}%  {msg}";
-        overall.set_style(ProgressStyle::with_template(template).expect("a fixed template").progress_chars("━╸─"));
+        overall.set_style(
+            ProgressStyle::with_template(template).expect("a fixed template").progress_chars("━╸─"),
+        );
         overall.set_prefix(plan.task.clone());
         Bars { overall, lines, line_of, group_sizes }
     }
@@ -121,9 +128,15 @@ impl Bars {
                 progress.iter().zip(&self.line_of).filter(|(_, l)| **l == line).map(|(p, _)| p).collect();
             bar.set_position(members.iter().map(|p| p.frames).sum());
             let scores: Vec<f64> = members.iter().filter_map(|p| p.score).collect();
-            let mut text = format!("{:>9}", count(members.iter().map(|p| p.frames).sum::<u64>() / self.group_sizes[line]));
+            let mut text = format!(
+                "{:>9}",
+                count(members.iter().map(|p| p.frames).sum::<u64>() / self.group_sizes[line])
+            );
             if !scores.is_empty() {
-                text.push_str(&format!("  score {:>8}", number(scores.iter().sum::<f64>() / scores.len() as f64)));
+                text.push_str(&format!(
+                    "  score {:>8}",
+                    number(scores.iter().sum::<f64>() / scores.len() as f64)
+                ));
             }
             let stopped = members.iter().filter(|p| p.stopped.is_some()).count();
             if stopped > 0 {
@@ -152,7 +165,7 @@ impl Observer for Progress {
             *last = Instant::now();
             let done: u64 = progress.iter().map(|p| p.frames).sum();
             let percent = 100.0 * done as f64 / (self.total * self.labels.len() as u64).max(1) as f64;
-            eprintln!("{}: {percent:.0}%, {pace}", self.title);
+            note!("{}: {percent:.0}%, {pace}", self.title);
         }
     }
 

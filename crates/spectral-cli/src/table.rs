@@ -1,5 +1,7 @@
 //! Tables for people and JSON for programs, from the same rows.
 
+use crate::failure::Failure;
+use crate::output::print;
 use serde_json::{Map, Value};
 
 /// A table whose columns have names.
@@ -22,14 +24,19 @@ impl Table {
     }
 
     /// Prints it: JSON if asked for, else aligned columns.
-    pub fn print(&self, json: bool) {
+    pub fn print(&self, json: bool) -> Result<(), Failure> {
         if json {
             let object = |row: &Vec<Value>| {
-                Value::Object(self.columns.iter().map(|c| c.to_string()).zip(row.iter().cloned()).collect::<Map<_, _>>())
+                Value::Object(
+                    self.columns
+                        .iter()
+                        .map(|c| c.to_string())
+                        .zip(row.iter().cloned())
+                        .collect::<Map<_, _>>(),
+                )
             };
             let rows: Vec<Value> = self.rows.iter().map(object).collect();
-            println!("{}", serde_json::to_string_pretty(&rows).expect("plain values"));
-            return;
+            return print(&serde_json::to_string_pretty(&rows).expect("plain values"));
         }
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(show).collect()).collect();
         let width = |c: usize| {
@@ -47,12 +54,11 @@ impl Table {
                 text.push_str(&cell);
                 text.push_str("  ");
             }
-            println!("{}", text.trim_end());
+            text.trim_end().to_string()
         };
-        line(&self.columns.iter().map(|c| c.to_string()).collect::<Vec<_>>());
-        for row in &cells {
-            line(row);
-        }
+        let header: Vec<String> = self.columns.iter().map(|c| c.to_string()).collect();
+        let lines: Vec<String> = std::iter::once(&header).chain(&cells).map(|row| line(row)).collect();
+        print(&lines.join("\n"))
     }
 }
 
@@ -82,7 +88,7 @@ pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(' ');
         }
         out.push(d);

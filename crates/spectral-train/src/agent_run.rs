@@ -2,7 +2,7 @@
 
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
-use crate::sinks::{Episode, Sinks};
+use crate::sinks::{Episode, Recorded, Sinks};
 use crate::store::{Field, Records, StoreError};
 use crate::workshop::Workshop;
 use spectral_agent::learner::Learner;
@@ -104,15 +104,14 @@ impl AgentRun {
         Ok(AgentRun { plan: agent.clone(), env, learner, sinks, clock, counters, stopped: None })
     }
 
-    /// An agent as [`save`](AgentRun::save) left it; replay's records follow through [`replay_mut`](AgentRun::replay_mut).
+    /// An agent as [`save`](AgentRun::save) left it, but for replay's records and its files.
     pub fn restore(
         plan: &Plan,
         agent: &AgentPlan,
         workshop: &Workshop,
-        folder: &Path,
         state: &[u8],
         checkpoint: &Path,
-    ) -> Result<Self, TrainError> {
+    ) -> Result<Restored, TrainError> {
         let (mut env, mut learner) = parts(plan, agent, workshop)?;
         let mut from = StateReader::new(state);
         let bad = |e: StateError| TrainError::Store(StoreError::state(checkpoint, &e));
@@ -121,10 +120,10 @@ impl AgentRun {
         let stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
         env.restore(&mut from).map_err(bad)?;
         learner.restore(&mut from).map_err(bad)?;
-        let sinks = Sinks::resume(folder, &columns(&learner), env.spec().max_player_score > 0, &mut from)?;
+        let recorded = Recorded::read(&mut from).map_err(bad)?;
         from.finish().map_err(bad)?;
         let clock = Clock::new(plan, agent, env.spec().frames_per_step);
-        Ok(AgentRun { plan: agent.clone(), env, learner, sinks, clock, counters, stopped })
+        Ok(Restored { plan: agent.clone(), env, learner, recorded, clock, counters, stopped })
     }
 
     /// Writes everything but replay's records.
@@ -275,10 +274,35 @@ impl AgentRun {
     pub fn replay(&self) -> &Replay {
         self.learner.replay()
     }
+}
 
+/// An agent read back from a checkpoint whose files have not been touched yet.
+pub struct Restored {
+    plan: AgentPlan,
+    env: Box<dyn Env>,
+    learner: Learner,
+    recorded: Recorded,
+    clock: Clock,
+    counters: Counters,
+    stopped: Option<String>,
+}
+
+impl Restored {
     /// Replay, for putting records back.
     pub fn replay_mut(&mut self) -> &mut Replay {
         self.learner.replay_mut()
+    }
+
+    /// Whether [`open`](Restored::open) will find the agent's files as long as they have to be.
+    pub fn check(&self, folder: &Path) -> Result<(), TrainError> {
+        Ok(self.recorded.check(folder)?)
+    }
+
+    /// Cuts the agent's files back to where the checkpoint left them, and goes on.
+    pub fn open(self, folder: &Path) -> Result<AgentRun, TrainError> {
+        let Restored { plan, env, learner, recorded, clock, counters, stopped } = self;
+        let sinks = Sinks::resume(folder, &columns(&learner), &recorded)?;
+        Ok(AgentRun { plan, env, learner, sinks, clock, counters, stopped })
     }
 }
 

@@ -1,7 +1,7 @@
 //! From files and flags to a [`Plan`]: defaults, then the protocol, then the agent, then the user's file, then `--set`.
 
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, Plan};
+use crate::plan::{AgentPlan, MOST_FRAMES, MOST_SECONDS, Plan};
 use crate::presets::{self, AGENTS, PROTOCOLS};
 use spectral_agent::settings;
 use spectral_agent::settings::{AgentSettings, Setting, SettingError};
@@ -25,6 +25,8 @@ settings! {
         frames: u64 = 200_000,
         /// The settings shared by all agents: paper or quick; auto is quick for built-in tasks.
         protocol: String = "auto".into(),
+        /// What a reader of the run's figures should know; reports print it beside them.
+        note: String = String::new(),
         /// Frames from one row of metrics to the next; 0 makes a hundred rows.
         log_frames: u64 = 0,
         /// Seconds from one checkpoint to the next.
@@ -98,16 +100,14 @@ impl Configuration {
         if run.task.is_empty() {
             return Err(TrainError::Usage("no task: give --task NAME (`spectral tasks` lists them)".into()));
         }
-        if run.frames == 0 {
-            return Err(TrainError::Usage("frames must be at least 1".into()));
+        if !(1..=MOST_FRAMES).contains(&run.frames) {
+            return Err(SettingError::bad("frames", run.frames.show(), format!("1 to {MOST_FRAMES}")).into());
         }
-        if run.checkpoint_seconds <= 0.0 {
-            return Err(SettingError::bad(
-                "checkpoint_seconds",
-                run.checkpoint_seconds.show(),
-                "a number above 0",
-            )
-            .into());
+        if !(run.checkpoint_seconds > 0.0 && run.checkpoint_seconds <= MOST_SECONDS) {
+            let expected = format!("a number above 0, {MOST_SECONDS:e} at most");
+            return Err(
+                SettingError::bad("checkpoint_seconds", run.checkpoint_seconds.show(), expected).into()
+            );
         }
         let mut options = TaskOptions::default();
         options.set("observation", &run.observation)?;
@@ -145,6 +145,13 @@ impl Configuration {
                 agents.push(plan);
             }
         }
+        for name in self.pairs.iter().filter_map(|(key, _)| named_agent(key)) {
+            let ours = || agents.iter().map(|a| a.agent.as_str());
+            // Settings of a built-in agent that takes no part do no harm: files may speak of more than one run trains.
+            if !ours().any(|n| n == name) && presets::find(AGENTS, name).is_none() {
+                return Err(unknown("agent", name, ours().chain(AGENTS.iter().map(|p| p.name))));
+            }
+        }
         if agents.is_empty() {
             return Err(TrainError::Usage(
                 "no agents: give --agents NAME,… (`spectral agents` lists them)".into(),
@@ -157,6 +164,7 @@ impl Configuration {
             frames: run.frames,
             log_frames,
             protocol,
+            note: run.note,
             checkpoint_seconds: run.checkpoint_seconds,
             threads: run.threads,
             agents,
@@ -185,7 +193,11 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
         let words = text.split(',').filter(|w| !w.trim().is_empty());
         words.map(number).collect::<Result<_, _>>()?
     } else {
-        (1..=number(text)?.min(100_000)).collect()
+        let count = number(text)?;
+        if count > 100_000 {
+            return Err(wrong().into());
+        }
+        (1..=count).collect()
     };
     if seeds.is_empty() { Err(wrong().into()) } else { Ok(seeds) }
 }
@@ -223,6 +235,11 @@ pub fn unknown<'a>(what: &str, word: &str, valid: impl Iterator<Item = &'a str> 
         None => format!("there are {}", valid.collect::<Vec<_>>().join(", ")),
     };
     TrainError::Usage(format!("there is no {what} '{word}'; {hint}"))
+}
+
+/// The agent that a key `agent.<name>.<key>` is about.
+fn named_agent(key: &str) -> Option<&str> {
+    Some(key.strip_prefix("agent.")?.rsplit_once('.')?.0)
 }
 
 fn check_key(key: &str) -> Result<(), TrainError> {

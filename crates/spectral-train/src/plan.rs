@@ -11,6 +11,11 @@ use std::path::Path;
 /// The format of `run.toml` that this version writes and reads.
 const FORMAT: i64 = 1;
 
+/// The longest run that can be planned: far beyond what anybody trains, and far from what a counter holds.
+pub const MOST_FRAMES: u64 = 1_000_000_000_000_000;
+/// The longest time between checkpoints, in seconds.
+pub const MOST_SECONDS: f64 = 1e9;
+
 /// One agent of the population.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPlan {
@@ -46,6 +51,8 @@ pub struct Plan {
     pub log_frames: u64,
     /// The protocol's name.
     pub protocol: String,
+    /// What a reader of the run's figures should know; may be empty.
+    pub note: String,
     /// Seconds from one checkpoint to the next.
     pub checkpoint_seconds: f64,
     /// Threads; 0 uses every core.
@@ -70,6 +77,7 @@ impl Plan {
         line("created", quote(created));
         line("version", quote(env!("CARGO_PKG_VERSION")));
         line("protocol", quote(&self.protocol));
+        line("note", quote(&self.note));
         line("command", quote(command));
         text.push_str("\n[hardware]\n");
         writeln!(text, "cpu = {}\ncores = {}\ndevice = \"cpu\"", quote(&hardware.cpu), hardware.cores)
@@ -115,13 +123,25 @@ impl Plan {
             }
             agents.push(plan);
         }
+        let frames = get.integer("frames")?;
+        if !(1..=MOST_FRAMES).contains(&frames) {
+            return Err(wrong(format!("{frames} frames are not a length that a run can have")));
+        }
+        let checkpoint_seconds = get.number("checkpoint_seconds")?;
+        if !(checkpoint_seconds > 0.0 && checkpoint_seconds <= MOST_SECONDS) {
+            return Err(wrong(format!("checkpoints every {checkpoint_seconds} seconds are impossible")));
+        }
+        if agents.is_empty() {
+            return Err(wrong("no agents".into()));
+        }
         Ok(Plan {
             task: get.text("task")?,
             options,
-            frames: get.integer("frames")?,
+            frames,
             log_frames: get.integer("log_frames")?.max(1),
             protocol: get.text("protocol")?,
-            checkpoint_seconds: get.number("checkpoint_seconds")?,
+            note: get.text("note")?,
+            checkpoint_seconds,
             threads: 0,
             agents,
         })
@@ -130,7 +150,7 @@ impl Plan {
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         // Neither a later end nor other hardware makes a checkpoint foreign.
-        let core = Plan { frames: 0, checkpoint_seconds: 0.0, ..self.clone() };
+        let core = Plan { frames: 0, checkpoint_seconds: 0.0, note: String::new(), ..self.clone() };
         crc32fast::hash(core.to_toml("", "", &Hardware { cpu: String::new(), cores: 0 }).as_bytes())
     }
 }

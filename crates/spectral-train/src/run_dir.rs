@@ -3,8 +3,9 @@
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
 use crate::plan::{Plan, quote};
-use crate::store::{StoreError, write_atomically};
+use crate::store::{StoreError, is_temporary, sweep_temporaries, write_atomically};
 use std::fmt::Write as _;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// Where a run stands.
@@ -41,6 +42,10 @@ pub struct AgentState {
     pub stopped: Option<String>,
 }
 
+/// The file that the process at work in a run holds locked. The system lets go of the lock when the process ends,
+/// however it ends; the file stays.
+const LOCK: &str = ".lock";
+
 /// A run's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
@@ -50,7 +55,10 @@ pub struct RunDir {
 impl RunDir {
     /// Makes the folder and writes `run.toml`. A folder that exists and is not empty is refused.
     pub fn create(path: &Path, plan: &Plan, command: &str) -> Result<Self, TrainError> {
-        let occupied = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        // What a process killed before it had written `run.toml` left behind is nothing worth keeping.
+        let counts = |name: &str| name != LOCK && !is_temporary(name);
+        let occupied = std::fs::read_dir(path)
+            .is_ok_and(|entries| entries.flatten().any(|e| counts(&e.file_name().to_string_lossy())));
         if occupied {
             return Err(TrainError::Usage(format!(
                 "{0} exists already and is left as it is; give another --out, or continue it with `spectral resume {0}`",
@@ -58,11 +66,39 @@ impl RunDir {
             )));
         }
         let dir = RunDir { path: path.into() };
-        for folder in [dir.checkpoints(), path.join("agents")] {
+        let text = plan.to_toml(&timestamp(), command, &Hardware::here());
+        // What cannot be read back could never be resumed.
+        let copy = Plan::from_toml(&text, &path.join("run.toml"));
+        if copy.map_err(|e| TrainError::Usage(e.to_string()))? != (Plan { threads: 0, ..plan.clone() }) {
+            return Err(TrainError::Usage("some setting is too long or too large to be recorded".into()));
+        }
+        std::fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
+        // First, so that a run killed from here on can be resumed.
+        write_atomically(&path.join("run.toml"), |out| out.write_all(text.as_bytes()))?;
+        Ok(dir)
+    }
+
+    /// Takes the run for this process alone, for as long as the file is kept, and makes its folders.
+    ///
+    /// Two processes that train the same run would write into each other's files.
+    pub fn lock(&self) -> Result<File, TrainError> {
+        let path = self.path.join(LOCK);
+        let file = File::create(&path).map_err(|e| StoreError::io(&path, "create", e))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(TrainError::Usage(format!(
+                    "another process is at work in {}: wait until it ends, or stop it with Ctrl-C",
+                    self.path.display()
+                )));
+            }
+            // Some file systems have no locks: worth a risk that only two processes at once would run.
+            Err(TryLockError::Error(_)) | Ok(()) => {}
+        }
+        for folder in [self.checkpoints(), self.path.join("agents")] {
             std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
         }
-        dir.write_plan(plan, &timestamp(), command)?;
-        Ok(dir)
+        sweep_temporaries(&self.path)?;
+        Ok(file)
     }
 
     /// Opens an existing run and reads its plan.
@@ -77,11 +113,6 @@ impl RunDir {
         })?;
         let plan = Plan::from_toml(&text, &file)?;
         Ok((RunDir { path: path.into() }, plan))
-    }
-
-    fn write_plan(&self, plan: &Plan, created: &str, command: &str) -> Result<(), TrainError> {
-        let text = plan.to_toml(created, command, &Hardware::here());
-        Ok(write_atomically(&self.path.join("run.toml"), |out| out.write_all(text.as_bytes()))?)
     }
 
     /// Moves the planned end; everything else in `run.toml` stays as it was written.
@@ -120,9 +151,20 @@ impl RunDir {
 
     /// Wall-clock seconds of earlier sittings.
     pub fn seconds(&self) -> f64 {
+        self.state().get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0)
+    }
+
+    /// Whether some agent had got further than its start when a checkpoint was last written.
+    pub fn has_progress(&self) -> bool {
+        let state = self.state();
+        let agents = state.get("agents").and_then(|a| a.as_array());
+        let frames = |agent: &toml::Value| agent.get("frames").and_then(toml::Value::as_integer);
+        agents.is_some_and(|agents| agents.iter().any(|a| frames(a).is_some_and(|n| n > 0)))
+    }
+
+    fn state(&self) -> toml::Table {
         let text = std::fs::read_to_string(self.path.join("state.toml")).unwrap_or_default();
-        let table: toml::Table = text.parse().unwrap_or_default();
-        table.get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0)
+        text.parse().unwrap_or_default()
     }
 
     /// The folder itself.

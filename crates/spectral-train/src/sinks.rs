@@ -1,9 +1,13 @@
 //! Where one agent's metrics go: CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
-use crate::store::{CsvWriter, EventWriter, Field, StoreError};
+use crate::store::{CsvWriter, EventWriter, Field, StoreError, sync_folder};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+const EPISODES: &str = "episodes.csv";
+const METRICS: &str = "metrics.csv";
+const TD_ERROR: &str = "td_error.csv";
 
 /// One finished training episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,18 +43,21 @@ impl Sinks {
         }
         let header = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
         let td_header = header(&["frame", "player_score", "abs_error", "abs_target"]);
-        Ok(Sinks {
+        let sinks = Sinks {
             episodes: CsvWriter::create(
-                &folder.join("episodes.csv"),
+                &folder.join(EPISODES),
                 &header(&["frame", "return", "score", "length"]),
             )?,
-            metrics: CsvWriter::create(&folder.join("metrics.csv"), columns)?,
-            td_error: by_score
-                .then(|| CsvWriter::create(&folder.join("td_error.csv"), &td_header))
-                .transpose()?,
+            metrics: CsvWriter::create(&folder.join(METRICS), columns)?,
+            td_error: by_score.then(|| CsvWriter::create(&folder.join(TD_ERROR), &td_header)).transpose()?,
             events: EventWriter::create(folder, unix_seconds())?,
             columns: columns.to_vec(),
-        })
+        };
+        // A checkpoint counts on these files: their names must outlive a power cut as it does.
+        for made in folder.ancestors().take(3) {
+            sync_folder(made)?;
+        }
+        Ok(sinks)
     }
 
     /// One episode.
@@ -111,29 +118,56 @@ impl Sinks {
     }
 
     /// Opens the files of an interrupted run and cuts them back to the recorded lengths.
-    pub fn resume(
-        folder: &Path,
-        columns: &[String],
-        by_score: bool,
-        from: &mut StateReader<'_>,
-    ) -> Result<Self, StoreError> {
-        let bad = |e: StateError| StoreError::state(folder, &e);
-        let lengths = [from.u64().map_err(bad)?, from.u64().map_err(bad)?, from.u64().map_err(bad)?];
-        let name = String::from_utf8_lossy(from.blob().map_err(bad)?).into_owned();
-        // The name is joined to the folder: it must not lead out of it.
-        let plain = Path::new(&name).file_name().is_some_and(|f| f.to_string_lossy() == name);
-        if !plain {
-            return Err(bad(StateError(format!("'{name}' is no event file"))));
-        }
-        let events: PathBuf = folder.join(name);
+    pub fn resume(folder: &Path, columns: &[String], at: &Recorded) -> Result<Self, StoreError> {
+        let [episodes, metrics, td_error] = at.lengths;
         Ok(Sinks {
-            episodes: CsvWriter::resume(&folder.join("episodes.csv"), lengths[0])?,
-            metrics: CsvWriter::resume(&folder.join("metrics.csv"), lengths[1])?,
-            td_error: by_score
-                .then(|| CsvWriter::resume(&folder.join("td_error.csv"), lengths[2]))
+            episodes: CsvWriter::resume(&folder.join(EPISODES), episodes)?,
+            metrics: CsvWriter::resume(&folder.join(METRICS), metrics)?,
+            td_error: (td_error > 0)
+                .then(|| CsvWriter::resume(&folder.join(TD_ERROR), td_error))
                 .transpose()?,
-            events: EventWriter::append_at(&events, from.u64().map_err(bad)?)?,
+            events: EventWriter::append_at(&folder.join(&at.events), at.events_length)?,
             columns: columns.to_vec(),
         })
+    }
+}
+
+/// What a checkpoint recorded of an agent's files.
+///
+/// Reading it touches no file, so that a checkpoint that turns out to be damaged further on has cut nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Of the three tables; the last is 0 if the task has no player's score.
+    lengths: [u64; 3],
+    events: String,
+    events_length: u64,
+}
+
+impl Recorded {
+    /// Reads what [`Sinks::save`] wrote.
+    pub fn read(from: &mut StateReader<'_>) -> Result<Self, StateError> {
+        let lengths = [from.u64()?, from.u64()?, from.u64()?];
+        let events = String::from_utf8_lossy(from.blob()?).into_owned();
+        // The name is joined to the agent's folder: it must not lead out of it.
+        if Path::new(&events).file_name().is_none_or(|f| f.to_string_lossy() != events) {
+            return Err(StateError(format!("'{events}' is no event file")));
+        }
+        Ok(Recorded { lengths, events, events_length: from.u64()? })
+    }
+
+    /// Whether every file is there and long enough to be cut back.
+    pub fn check(&self, folder: &Path) -> Result<(), StoreError> {
+        let tables = [EPISODES, METRICS, TD_ERROR].into_iter().zip(self.lengths);
+        for (name, recorded) in tables.chain([(self.events.as_str(), self.events_length)]) {
+            let path = folder.join(name);
+            if recorded > 0 {
+                let found =
+                    path.metadata().map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
+                if found < recorded {
+                    return Err(StoreError::TooShort { path, found, recorded });
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -8,13 +8,14 @@ use crate::agent_run::AgentRun;
 use crate::checkpoint::{Checkpoints, Cost};
 use crate::error::TrainError;
 use crate::machine::{available_memory, human_bytes};
-use crate::plan::{AgentPlan, Plan};
+use crate::plan::{AgentPlan, MOST_FRAMES, Plan};
 use crate::run_dir::{AgentState, RunDir, Status};
 use crate::store::{StoreError, write_atomically};
 use crate::workshop::Workshop;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use spectral_agent::learner::memory_bytes;
 use spectral_core::bytes::StateWriter;
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -24,6 +25,10 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_millis(50);
 /// How often the observer is told.
 const TICK: Duration = Duration::from_millis(100);
+/// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
+const SHORTEST_TICK: Duration = Duration::from_millis(2);
+/// More threads than any machine has for this.
+const MOST_THREADS: usize = 4096;
 
 /// Where one agent stands, for people who watch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,14 +108,18 @@ pub struct Trainer {
     /// One pool per worker; its threads share the large matrix products of the agent at hand.
     pools: Vec<ThreadPool>,
     seconds_before: f64,
+    /// Keeps other processes out of the folder.
+    _lock: File,
 }
 
 impl Trainer {
     /// Starts a new run in a new folder.
     pub fn create(path: &Path, plan: Plan, workshop: &Workshop, command: &str) -> Result<Self, TrainError> {
         Memory::of(&plan, workshop)?.check()?;
+        let pools = pools(&plan)?;
         let dir = RunDir::create(path, &plan, command)?;
-        Self::fresh(dir, plan, workshop)
+        let lock = dir.lock()?;
+        Self::fresh(dir, plan, workshop, pools, lock)
     }
 
     /// Goes on with a run from its newest checkpoint, or from a chosen one.
@@ -123,29 +132,44 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         let (dir, mut plan) = RunDir::open(path)?;
         plan.threads = threads;
+        if let Some(frames) = frames.filter(|&f| f < plan.frames || f > MOST_FRAMES) {
+            return Err(TrainError::Usage(format!(
+                "--frames {frames}: the run is planned for {} frames already; give more, up to {MOST_FRAMES}",
+                plan.frames
+            )));
+        }
+        let lock = dir.lock()?;
         Memory::of(&plan, workshop)?.check()?;
+        let pools = pools(&plan)?;
         let loaded = Checkpoints::load(&dir, &plan, workshop, chosen)?;
+        if loaded.is_none() && dir.has_progress() {
+            return Err(TrainError::Data(format!(
+                "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
+                 train anew with another --out (nothing was changed)",
+                dir.checkpoints().display()
+            )));
+        }
         if let Some(frames) = frames {
-            if frames < plan.frames {
-                return Err(TrainError::Usage(format!(
-                    "the run is planned for {} frames already",
-                    plan.frames
-                )));
-            }
             dir.extend(&mut plan, frames)?;
         }
-        let Some((checkpoints, agents)) = loaded else { return Self::fresh(dir, plan, workshop) };
+        let Some((checkpoints, agents)) = loaded else {
+            return Self::fresh(dir, plan, workshop, pools, lock);
+        };
         let seconds_before = dir.seconds();
-        let pools = pools(&plan);
-        Ok(Trainer { dir, plan, agents, checkpoints, pools, seconds_before })
+        Ok(Trainer { dir, plan, agents, checkpoints, pools, seconds_before, _lock: lock })
     }
 
-    fn fresh(dir: RunDir, plan: Plan, workshop: &Workshop) -> Result<Self, TrainError> {
+    fn fresh(
+        dir: RunDir,
+        plan: Plan,
+        workshop: &Workshop,
+        pools: Vec<ThreadPool>,
+        lock: File,
+    ) -> Result<Self, TrainError> {
         let make = |agent: &AgentPlan| AgentRun::create(&plan, agent, workshop, &dir.agent(&agent.id));
         let agents = plan.agents.iter().map(make).collect::<Result<_, _>>()?;
         let checkpoints = Checkpoints::new(&dir, &plan);
-        let pools = pools(&plan);
-        Ok(Trainer { dir, plan, agents, checkpoints, pools, seconds_before: 0.0 })
+        Ok(Trainer { dir, plan, agents, checkpoints, pools, seconds_before: 0.0, _lock: lock })
     }
 
     /// The run's plan.
@@ -207,6 +231,7 @@ impl Trainer {
         let stop = AtomicBool::new(false);
         let halt = || stop.load(Ordering::Relaxed) || interrupt.load(Ordering::Relaxed);
         let worker = || {
+            let _ended = Ended { running: &running, ended: &ended, stop: &stop };
             while !halt() {
                 let Some((index, agent)) = take_furthest_behind(&queue) else { break };
                 let slice = Instant::now() + SLICE;
@@ -224,8 +249,6 @@ impl Trainer {
                     lock(&queue).push((index, agent));
                 }
             }
-            *lock(&running) -= 1;
-            ended.notify_all();
         };
         std::thread::scope(|scope| {
             for pool in &self.pools {
@@ -233,7 +256,8 @@ impl Trainer {
             }
             let mut left = lock(&running);
             while *left > 0 {
-                left = ended.wait_timeout(left, TICK).unwrap_or_else(|e| e.into_inner()).0;
+                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(SHORTEST_TICK);
+                left = ended.wait_timeout(left, tick).unwrap_or_else(|e| e.into_inner()).0;
                 drop(left);
                 observer.tick(&lock(&progress));
                 if Instant::now() >= due {
@@ -288,18 +312,41 @@ fn take_furthest_behind<'a>(
     Some(queue.swap_remove(furthest))
 }
 
+/// Says that a worker has ended, even if it panicked: else the others would be waited for without end.
+struct Ended<'a> {
+    running: &'a Mutex<usize>,
+    ended: &'a Condvar,
+    stop: &'a AtomicBool,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        *lock(self.running) -= 1;
+        self.ended.notify_all();
+    }
+}
+
 /// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// As many workers as there are agents and threads for; threads left over serve each agent's large matrix products.
-fn pools(plan: &Plan) -> Vec<ThreadPool> {
+fn pools(plan: &Plan) -> Result<Vec<ThreadPool>, TrainError> {
     let threads = match plan.threads {
         0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
-        n => n,
+        n if n <= MOST_THREADS => n,
+        n => {
+            return Err(TrainError::Usage(format!(
+                "{n} threads are too many: 1 to {MOST_THREADS}, or 0 for all"
+            )));
+        }
     };
     let workers = threads.min(plan.agents.len()).max(1);
     let pool = || ThreadPoolBuilder::new().num_threads((threads / workers).max(1)).build();
-    (0..workers).map(|_| pool().expect("the system has a thread to spare")).collect()
+    let refused = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
+    (0..workers).map(|_| pool().map_err(refused)).collect()
 }

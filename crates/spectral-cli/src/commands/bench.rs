@@ -18,7 +18,13 @@ pub fn run(args: &BenchArgs) -> Result<u8, Failure> {
     for (name, architecture, threads) in standard() {
         let timing = time_step(architecture, 32, threads.min(cores), args.seconds).map_err(wrong)?;
         let what = format!("training step, {name}");
-        table.row(vec![json!(what), json!(timing.threads), json!(timing.median_ms), json!("ms"), json!(timing.gflops())]);
+        table.row(vec![
+            json!(what),
+            json!(timing.threads),
+            json!(timing.median_ms),
+            json!("ms"),
+            json!(timing.gflops()),
+        ]);
     }
     for threads in [1, cores] {
         let rate = gemm_gflops(threads).map_err(wrong)?;
@@ -27,8 +33,14 @@ pub fn run(args: &BenchArgs) -> Result<u8, Failure> {
     for task in spectral_env::tasks() {
         let rate = spectral_env::bench::bench_steps(task.name, &TaskOptions::default(), args.seconds / 4.0)
             .map_err(|e| Failure::usage(e.to_string()))?;
-        table.row(vec![json!(format!("task {}", task.name)), json!(1), json!(rate), json!("steps/s"), json!(null)]);
+        table.row(vec![
+            json!(format!("task {}", task.name)),
+            json!(1),
+            json!(rate),
+            json!("steps/s"),
+            json!(null),
+        ]);
     }
-    table.print(args.table.json);
+    table.print(args.table.json)?;
     Ok(SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use crate::args::DecomposeArgs;
 use crate::failure::{Failure, SUCCESS};
+use crate::output::print;
 use crate::table::number;
 use serde_json::{Value, json};
 use spectral_core::decompose::{Encoding, Spectrum};
@@ -14,8 +15,10 @@ const MOST: usize = 60;
 /// Decomposes and draws each number.
 pub fn run(args: &DecomposeArgs) -> Result<u8, Failure> {
     let encoding = if args.binary { Encoding::Binary } else { Encoding::Thermometer };
-    let spectrum = |n: usize| Spectrum::new(args.base, n, encoding).map_err(|e| Failure::usage(e.to_string()));
+    let spectrum =
+        |n: usize| Spectrum::new(args.base, n, encoding).map_err(|e| Failure::usage(e.to_string()));
     let mut results: Vec<Value> = Vec::new();
+    let mut drawings: Vec<String> = Vec::new();
     for &x in &args.numbers {
         if !x.is_finite() {
             return Err(Failure::usage(format!("{x} is not a finite number")));
@@ -40,29 +43,36 @@ pub fn run(args: &DecomposeArgs) -> Result<u8, Failure> {
                 "recovered": recovered, "capacity": spectrum.capacity(), "saturated": spectrum.saturates(x),
             }));
         } else {
-            draw(x, args.base, &spectrum, &parts, recovered);
+            drawings.push(draw(x, args.base, &spectrum, &parts, recovered));
         }
     }
     if args.table.json {
-        println!("{}", serde_json::to_string_pretty(&results).expect("plain values"));
+        drawings.push(serde_json::to_string_pretty(&results).expect("plain values"));
     }
+    print(&drawings.join("\n"))?;
     Ok(SUCCESS)
 }
 
-fn draw(x: f64, base: f64, spectrum: &Spectrum, parts: &[f64], recovered: f64) {
-    println!("{x} to base {base}");
+fn draw(x: f64, base: f64, spectrum: &Spectrum, parts: &[f64], recovered: f64) -> String {
+    let mut lines = vec![format!("{x} to base {base}")];
     let mut low = 0.0;
     for (i, (part, weight)) in parts.iter().zip(spectrum.weights_f64()).enumerate() {
         let filled = (part.abs().min(1.0) * WIDTH as f64).round() as usize;
         let bar = "█".repeat(filled) + &"░".repeat(WIDTH - filled);
         let high = low + weight;
-        println!("  {i:>2}  {bar}  {:>9}   bucket {} to {}", number_or_zero(*part), number(low), number(high));
+        lines.push(format!(
+            "  {i:>2}  {bar}  {:>9}   bucket {} to {}",
+            number_or_zero(*part),
+            number(low),
+            number(high)
+        ));
         low = high;
     }
-    println!("  Σ bⁱ rᵢ = {recovered}");
+    lines.push(format!("  Σ bⁱ rᵢ = {recovered}"));
     if spectrum.saturates(x) {
-        println!("  beyond the capacity of {}: saturated", spectrum.capacity());
+        lines.push(format!("  beyond the capacity of {}: saturated", spectrum.capacity()));
     }
+    lines.join("\n")
 }
 
 fn number_or_zero(x: f64) -> String {

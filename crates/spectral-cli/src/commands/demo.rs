@@ -4,27 +4,11 @@ use super::report::print_summary;
 use super::train::{announce, command_line, work};
 use crate::args::DemoArgs;
 use crate::failure::{Failure, INTERRUPTED};
-use spectral_report::{Note, ReportOptions, read_runs, write_report};
+use spectral_report::{ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
 use spectral_train::presets::EXPERIMENTS;
 use spectral_train::trainer::Trainer;
 use spectral_train::workshop::Workshop;
-
-/// What a reader must know to read the two figures rightly.
-const NOTES: [(&str, &str); 2] = [
-    (
-        "exponential-pong-mini",
-        "Read clipped DQN's curve with care. The sign of this task's reward is plain Pong, so clipping rewards to ±1 turns \
-         the task into an easy one: clipping is expected to win here. What the figure shows is how agents that see the true \
-         rewards cope with them.",
-    ),
-    (
-        "ponglantis-mini",
-        "Here clipping has a price: in the shooting phase a far target pays twenty times a near one and clipping makes them \
-         look alike. The policy that is best under clipping earns less than 60% of the optimum (shown by dynamic programming \
-         before any agent was trained).",
-    ),
-];
 
 /// Trains, draws and prints.
 pub fn run(args: &DemoArgs) -> Result<u8, Failure> {
@@ -63,7 +47,6 @@ pub fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let options = ReportOptions {
         title: "Spectral DQN and its rivals where rewards grow".into(),
         out: args.out.join("report"),
-        notes: NOTES.iter().map(|(task, text)| Note { task: Some((*task).into()), text: (*text).into() }).collect(),
         baseline: Some("spectral".into()),
     };
     let summary = write_report(&read_runs(&paths)?, &options)?;

@@ -23,6 +23,6 @@ pub fn run(args: &TableArgs) -> Result<u8, Failure> {
     let writable = std::fs::write(probe, b"").and_then(|()| std::fs::remove_file(probe));
     let writable = writable.map_or_else(|e| format!("cannot write here: {e}"), |()| "writable".into());
     table.row(vec![json!("folder"), json!(format!("{here}: {writable}"))]);
-    table.print(args.json);
+    table.print(args.json)?;
     Ok(SUCCESS)
 }

@@ -30,6 +30,6 @@ pub fn run(args: &EvalArgs) -> Result<u8, Failure> {
             json!(mean(&result.returns)),
         ]);
     }
-    table.print(args.table.json);
+    table.print(args.table.json)?;
     Ok(SUCCESS)
 }

@@ -20,7 +20,7 @@ pub fn tasks(args: &TableArgs) -> Result<u8, Failure> {
             json!(task.summary),
         ]);
     }
-    table.print(args.json);
+    table.print(args.json)?;
     Ok(SUCCESS)
 }
 
@@ -33,13 +33,13 @@ pub fn agents(args: &AgentsArgs) -> Result<u8, Failure> {
         };
         RunSettings::table().into_iter().for_each(&mut add);
         AgentSettings::table().into_iter().for_each(&mut add);
-        table.print(args.table.json);
+        table.print(args.table.json)?;
         return Ok(SUCCESS);
     }
     let mut table = Table::new(&["agent", "what it is"]);
     for agent in AGENTS {
         table.row(vec![json!(agent.name), json!(agent.summary())]);
     }
-    table.print(args.table.json);
+    table.print(args.table.json)?;
     Ok(SUCCESS)
 }

@@ -11,6 +11,7 @@ mod train;
 
 use crate::args::{Arguments, Command};
 use crate::failure::{Failure, SUCCESS};
+use crate::output::print;
 use clap::CommandFactory;
 
 /// Runs one command; the number is the process's exit code.
@@ -27,7 +28,9 @@ pub fn run(command: Command) -> Result<u8, Failure> {
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "spectral", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "spectral", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
             Ok(SUCCESS)
         }
     }

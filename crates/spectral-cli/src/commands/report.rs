@@ -2,6 +2,7 @@
 
 use crate::args::ReportArgs;
 use crate::failure::{DATA, Failure, SUCCESS};
+use crate::output::print;
 use spectral_report::{ReportOptions, ReportSummary, read_runs, text_table, write_report};
 
 /// Draws run directories.
@@ -10,7 +11,6 @@ pub fn run(args: &ReportArgs) -> Result<u8, Failure> {
     let options = ReportOptions {
         title: args.title.clone(),
         out: args.out.clone().unwrap_or_else(|| args.runs[0].join("report")),
-        notes: Vec::new(),
         baseline: Some(args.baseline.clone()),
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
@@ -21,10 +21,9 @@ pub fn print_summary(summary: &ReportSummary, json: bool) -> Result<u8, Failure>
     if json {
         let text = serde_json::to_string_pretty(summary)
             .map_err(|e| Failure { text: e.to_string(), exit_code: DATA })?;
-        println!("{text}");
+        print(&text)?;
     } else {
-        println!("\n{}", text_table(summary));
-        println!("report: {}", summary.html.display());
+        print(&format!("\n{}\nreport: {}", text_table(summary), summary.html.display()))?;
     }
     Ok(SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use crate::args::{ResumeArgs, TrainArgs};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
+use crate::output::note;
 use crate::progress::{Progress, duration};
 use crate::table::count;
 use spectral_train::config::Configuration;
@@ -47,7 +48,7 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
     let workshop = Workshop::default();
     let mut trainer =
         Trainer::resume(&args.run, &workshop, args.frames, args.threads, args.checkpoint.as_deref())?;
-    eprintln!("resuming {}", args.run.display());
+    note!("resuming {}", args.run.display());
     work(&mut trainer)
 }
 
@@ -55,7 +56,7 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
 pub fn announce(plan: &Plan, workshop: &Workshop) -> Result<(), Failure> {
     let memory = Memory::of(plan, workshop)?;
     let available = memory.available.map_or(String::new(), |b| format!(" of {} available", human_bytes(b)));
-    eprintln!(
+    note!(
         "{}: {} agents, {} frames each, protocol {}; memory {}{available}",
         plan.task,
         plan.agents.len(),
@@ -74,25 +75,31 @@ pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
     let path = trainer.dir().path().display().to_string();
     let outcome = outcome.map_err(|error| {
         let mut failure = Failure::from(error);
-        failure.text.push_str(&format!("\nwhat was saved before is intact: `spectral resume {path}` goes on from there"));
+        failure.text.push_str(&format!(
+            "\nwhat was saved before is intact: `spectral resume {path}` goes on from there"
+        ));
         failure
     })?;
     let mut code = SUCCESS;
     for (plan, agent) in trainer.plan().agents.iter().zip(&outcome.agents) {
         if let Some(reason) = &agent.stopped {
-            eprintln!("{} was stopped at frame {}: {reason}", plan.id, agent.frames);
+            note!("{} was stopped at frame {}: {reason}", plan.id, agent.frames);
             code = AGENT_STOPPED;
         }
         if agent.saturated > 0 {
-            eprintln!("{}: {} rewards were beyond the codec's capacity and saturated", plan.id, count(agent.saturated));
+            note!(
+                "{}: {} rewards were beyond the codec's capacity and saturated",
+                plan.id,
+                count(agent.saturated)
+            );
         }
     }
     match outcome.status {
         Status::Finished => {
-            eprintln!("{path}: done after {}; `spectral report {path}` draws it", duration(outcome.seconds));
+            note!("{path}: done after {}; `spectral report {path}` draws it", duration(outcome.seconds));
         }
         _ => {
-            eprintln!("interrupted and saved; `spectral resume {path}` goes on");
+            note!("interrupted and saved; `spectral resume {path}` goes on");
             code = INTERRUPTED;
         }
     }
@@ -108,7 +115,7 @@ fn interrupt() -> &'static AtomicBool {
             if interrupt().swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(INTERRUPTED));
             }
-            eprintln!("\nsaving a checkpoint …");
+            note!("\nsaving a checkpoint …");
         });
         AtomicBool::new(false)
     })
@@ -116,6 +123,8 @@ fn interrupt() -> &'static AtomicBool {
 
 /// The command as it was typed, for the run's record.
 pub fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|w| if w.contains(' ') { format!("'{w}'") } else { w });
+    // Not `args()`, which panics on names that are no Unicode.
+    let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
+    let words = words.map(|w| if w.contains(' ') { format!("'{w}'") } else { w });
     std::iter::once("spectral".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -49,7 +49,8 @@ pub(super) fn write_and_rename(
 }
 
 /// Makes the names in a folder as durable as the files behind them.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // Only Unix lets a folder be opened and synced; elsewhere the rename itself is all that can be asked for.
     if cfg!(unix) {
         File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::io(folder, "sync", e))?;
@@ -63,13 +64,18 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
 pub fn sweep_temporaries(folder: &Path) -> Result<usize, StoreError> {
     let mut swept = 0;
     for name in file_names(folder)? {
-        if name.starts_with('.') && name.contains(TEMPORARY_MARK) {
+        if is_temporary(&name) {
             let path = folder.join(name);
             fs::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
             swept += 1;
         }
     }
     Ok(swept)
+}
+
+/// Whether a killed process left a file of this name half-written.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.contains(TEMPORARY_MARK)
 }
 
 /// Names of the plain files in a folder, in no particular order.

@@ -12,6 +12,7 @@ mod error;
 pub mod segments;
 pub mod tensorboard;
 
+pub(crate) use atomic::{is_temporary, sync_folder};
 pub use atomic::{sweep_temporaries, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
