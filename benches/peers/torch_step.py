@@ -3,7 +3,7 @@
 One step is: target network on s', online network on s, backward from a given output gradient, Adam.
 Prints one JSON object. Needs torch; nothing of this project.
 
-    python torch_step.py [--net mlp|small|nature|all] [--threads N] [--seconds S] [--repeats R] [--gemm]
+    python torch_step.py [--net mlp|small|nature|all|none] [--threads N] [--seconds S] [--gemm]
 """
 
 import argparse
@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 BATCH = 32
+REPEAT_SECONDS = 0.003
 
 
 class Scaled(nn.Module):
@@ -50,8 +51,11 @@ def nature():
 NETS = {"mlp": (mlp, 1), "small": (small, 1), "nature": (nature, 2)}
 
 
-def time_step(make, channels_last, seconds, repeats):
-    """Median and minimum over repeats of the mean milliseconds of one step."""
+def time_step(make, channels_last, seconds):
+    """Median and minimum over many short repeats of the mean milliseconds of one step.
+
+    Short repeats let some fall between the time slices of other programs.
+    """
     torch.manual_seed(0)
     online, samples, outputs = make()
     target, _, _ = make()
@@ -71,12 +75,14 @@ def time_step(make, channels_last, seconds, repeats):
         y.backward(gradient)
         optimiser.step()
 
+    for _ in range(5):
+        step()
     start = time.perf_counter()
     for _ in range(5):
         step()
-    count = max(1, int(5 * seconds / (time.perf_counter() - start)))
-    means = []
-    for _ in range(repeats):
+    count = max(1, int(5 * REPEAT_SECONDS / (time.perf_counter() - start)))
+    means, begin = [], time.perf_counter()
+    while len(means) < 5 or time.perf_counter() - begin < seconds:
         start = time.perf_counter()
         for _ in range(count):
             step()
@@ -98,21 +104,21 @@ def gemm_gflops(threads, size=2048):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--net", choices=[*NETS, "all"], default="all")
+    parser.add_argument("--net", choices=[*NETS, "all", "none"], default="all")
     parser.add_argument("--threads", type=int, help="default: 1, and 2 for the Nature network")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of one repeat")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=3.0, help="time for each network and memory layout")
     parser.add_argument("--gemm", action="store_true", help="time a 2048 x 2048 matrix product as well")
     args = parser.parse_args()
 
     result = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability(), "steps": {}}
-    for name in NETS if args.net == "all" else [args.net]:
+    names = {"all": list(NETS), "none": []}.get(args.net, [args.net])
+    for name in names:
         make, threads = NETS[name]
         threads = args.threads or threads
         torch.set_num_threads(threads)
-        layouts = {"contiguous": time_step(make, False, args.seconds, args.repeats)}
+        layouts = {"contiguous": time_step(make, False, args.seconds)}
         if name != "mlp":
-            layouts["channels_last"] = time_step(make, True, args.seconds, args.repeats)
+            layouts["channels_last"] = time_step(make, True, args.seconds)
         best = min(layouts.values(), key=lambda timing: timing["median_ms"])
         result["steps"][name] = {"threads": threads, "batch": BATCH, **best, "layouts": layouts}
     if args.gemm:
