@@ -138,6 +138,8 @@ fn main() -> Result<(), TrainError> {
     println!("training in {}", path.display());
     let mut trainer = Trainer::create(&path, config.plan()?, &workshop, "example own_task")?;
     trainer.run(&(), &AtomicBool::new(false))?;
+    // A run's folder has one trainer at a time.
+    drop(trainer);
     // Going on from the checkpoint is what `restore` is for.
     let mut trainer = Trainer::resume(&path, &workshop, Some(6_000), 0, None)?;
     let outcome = trainer.run(&(), &AtomicBool::new(false))?;

@@ -2,6 +2,42 @@
 //!
 //! One DQN, many value codecs: [`codecs`] holds all that differs between agents, [`learner`] everything they share,
 //! [`replay`] what they remember, [`mod@settings`] what can be chosen.
+//!
+//! A whole agent in one loop (a trainer adds schedules, files and checkpoints):
+//!
+//! ```
+//! use spectral_agent::codecs::build;
+//! use spectral_agent::learner::Learner;
+//! use spectral_agent::replay::Outcome;
+//! use spectral_agent::settings::AgentSettings;
+//! use spectral_core::rng::{Purpose, Stream};
+//!
+//! let mut settings = AgentSettings { replay: 1000, learning_rate: 1e-3, ..Default::default() };
+//! settings.set("hidden", "16")?;
+//! let mut env = spectral_env::make("catch-scale", &Default::default())?;
+//! let mut learner = Learner::new(settings.clone(), build(&settings)?, env.spec(), 1)?;
+//! let mut over = true;
+//! for step in 0..200 {
+//!     let mut rng = Stream::new(1, Purpose::Environment, step);
+//!     if over {
+//!         env.reset(&mut rng);
+//!     }
+//!     env.observe(learner.observation());
+//!     let action = if rng.chance(0.1) { rng.below(3) } else { learner.act() };
+//!     let result = env.step(action, &mut rng);
+//!     over = result.terminated;
+//!     let reward = result.reward as f32;
+//!     learner.record(Outcome { action: action as u8, reward, terminal: over, ..Default::default() });
+//!     if step >= 100 {
+//!         learner.update()?;
+//!     }
+//!     if step % 50 == 0 {
+//!         learner.refresh_target();
+//!     }
+//! }
+//! assert_eq!(learner.updates(), 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod codecs;
 pub mod diagnostics;
