@@ -92,7 +92,7 @@ pub(crate) fn nice_ticks(min: f64, max: f64, target: usize) -> Vec<f64> {
 }
 
 /// The axis for scores: its range always shows where zero is unless zero is far away, and it is symmetric
-/// logarithmic only if some agent would otherwise be squeezed flat.
+/// logarithmic only if half of the agents or more would otherwise be squeezed flat.
 pub(crate) fn score_axis(low: f64, high: f64, peaks: &[f64], target: usize) -> Axis {
     let (mut low, mut high) = (low.min(high), high.max(low));
     if low > 0.0 && low < 0.6 * high {
@@ -103,7 +103,8 @@ pub(crate) fn score_axis(low: f64, high: f64, peaks: &[f64], target: usize) -> A
     }
     let largest = low.abs().max(high.abs());
     let smallest = peaks.iter().copied().filter(|p| *p > 0.0).fold(f64::INFINITY, f64::min);
-    if largest >= 1000.0 && smallest < largest / 50.0 {
+    let squeezed = peaks.iter().filter(|p| **p < largest / 50.0).count();
+    if largest >= 1000.0 && smallest.is_finite() && 2 * squeezed >= peaks.len() && squeezed > 0 {
         let linear = 10f64.powf((smallest.max(1.0)).log10().floor()).max(1.0);
         let reach = |v: f64| v.signum() * (v.abs() * 1.3 + linear * 0.2);
         let low = if low < 0.0 { reach(low) } else { low };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::ReportOptions;
 use crate::analysis::{Agent, Task};
 use crate::axis::{Axis, Kind};
 use crate::canvas::{SvgCanvas, escape};
@@ -16,7 +17,6 @@ use crate::stats::{FINAL_EPISODES, MOMENTUM};
 use crate::summary::{ReportSummary, TaskSummary, group, interval};
 use crate::td_figure::{self, TdFrame};
 use crate::words::{duration, list, number, short_count};
-use crate::{Note, ReportOptions};
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
@@ -31,17 +31,9 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     let title = if options.title.trim().is_empty() { "Training report" } else { options.title.trim() };
     let mut body = format!("<main>\n<h1>{}</h1>\n", escape(title));
     body.push_str(&facts(tasks));
-    let known = |note: &&Note| match &note.task {
-        Some(name) => tasks.iter().any(|task| &task.name == name),
-        None => false,
-    };
-    // A remark about a task that is not here would be lost below; at the top it is at least read.
-    for note in options.notes.iter().filter(|note| !known(note)) {
-        writeln!(body, "<p class=\"note\">{}</p>", escape(&note.text)).ok();
-    }
     for (task, findings) in tasks.iter().zip(&summary.tasks) {
         let alone = tasks.iter().filter(|other| other.name == task.name).count() == 1;
-        body.push_str(&section(task, findings, &options.notes, alone));
+        body.push_str(&section(task, findings, alone));
     }
     body.push_str(&runs_table(tasks));
     body.push_str(&footer());
@@ -116,7 +108,7 @@ fn facts(tasks: &[Task<'_>]) -> String {
     text
 }
 
-fn section(task: &Task<'_>, findings: &TaskSummary, notes: &[Note], alone: bool) -> String {
+fn section(task: &Task<'_>, findings: &TaskSummary, alone: bool) -> String {
     let mut text = format!("<section class=\"task\" id=\"{}\">\n", escape(&task.slug));
     writeln!(text, "<h2>{}</h2>", escape(&task.name)).ok();
     let finished: usize = task.agents.iter().map(|agent| agent.finished.len()).sum();
@@ -137,8 +129,10 @@ fn section(task: &Task<'_>, findings: &TaskSummary, notes: &[Note], alone: bool)
         writeln!(text, "<li>{}</li>", escape(sentence)).ok();
     }
     text.push_str("</ul>\n");
-    for note in notes.iter().filter(|note| note.task.as_deref() == Some(task.name.as_str())) {
-        writeln!(text, "<p class=\"note\">{}</p>", escape(&note.text)).ok();
+    let notes: BTreeSet<&str> =
+        task.runs.iter().map(|run| run.note.as_str()).filter(|n| !n.is_empty()).collect();
+    for note in notes {
+        writeln!(text, "<p class=\"note\">{}</p>", escape(note)).ok();
     }
     for warning in &findings.warnings {
         writeln!(text, "<p class=\"note warning\">{}</p>", escape(warning)).ok();

@@ -11,7 +11,6 @@
 //! let options = ReportOptions {
 //!     title: "Four agents on exploding rewards".into(),
 //!     out: "report".into(),
-//!     notes: Vec::new(),
 //!     baseline: Some("spectral".into()),
 //! };
 //! let summary = write_report(&runs, &options)?;
@@ -44,26 +43,15 @@ pub use error::ReportError;
 pub use run::{AgentRun, AgentStatus, Episode, Hardware, Run, RunStatus, TdError, read_runs};
 pub use summary::{Comparison, ReportSummary, Row, TaskSummary, text_table};
 
-/// What a report is to be called, where it goes, and what is said in it.
+/// What a report is to be called, and where it goes.
 #[derive(Clone, Debug, Default)]
 pub struct ReportOptions {
     /// Heading of the report.
     pub title: String,
     /// Folder that the files are written to; made if it does not exist.
     pub out: PathBuf,
-    /// Remarks shown near the figures.
-    pub notes: Vec<Note>,
     /// The agent that others are compared to; the best one where there is none.
     pub baseline: Option<String>,
-}
-
-/// A remark in a report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Note {
-    /// The task near whose figure it is shown; at the top without one.
-    pub task: Option<String>,
-    /// Plain text.
-    pub text: String,
 }
 
 /// Writes `report.html`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.

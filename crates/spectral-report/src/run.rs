@@ -29,6 +29,8 @@ pub struct Run {
     pub version: String,
     /// Name of the protocol (settings shared by all agents).
     pub protocol: String,
+    /// What a reader of its figures should know, as the run's configuration says it; may be empty.
+    pub note: String,
     /// The command line.
     pub command: String,
     /// The machine.
@@ -137,6 +139,8 @@ struct RunFile {
     version: String,
     #[serde(default)]
     protocol: String,
+    #[serde(default)]
+    note: String,
     #[serde(default)]
     command: String,
     #[serde(default)]
@@ -263,6 +267,7 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         created: file.created,
         version: file.version,
         protocol: file.protocol,
+        note: file.note,
         command: file.command,
         hardware: file.hardware,
         status: state.status,

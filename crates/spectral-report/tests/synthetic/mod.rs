@@ -54,7 +54,7 @@ pub fn write_run(directory: &Path, task: &str, frames: u64, players_score: bool,
     fs::create_dir_all(directory).unwrap();
     let mut run = format!(
         "format = 1\ntask = \"{task}\"\nframes = {frames}\ncreated = \"2026-01-31T12:00:00Z\"\nversion = \"0.1.0\"\n\
-         protocol = \"quick\"\ncommand = \"spectral train --task {task}\"\n\n[hardware]\ncpu = \"AMD EPYC 7B13\"\n\
+         protocol = \"quick\"\nnote = \"The sign of this reward is plain Pong & no more.\"\ncommand = \"spectral train --task {task}\"\n\n[hardware]\ncpu = \"AMD EPYC 7B13\"\n\
          cores = 2\ndevice = \"cpu\"\n"
     );
     let running = members.iter().any(|member| member.end == End::Running);
