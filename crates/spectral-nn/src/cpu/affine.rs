@@ -60,12 +60,15 @@ pub(crate) fn find_sparse(
     (at, pitch, len): (usize, usize, usize),
 ) {
     const DENSEST_PERCENT: usize = 70;
+    /// Samples that are looked at.
+    const PROBED: usize = 8;
+    let probed = pass.batch.min(PROBED);
     for (agent, sparse) in sparse.iter_mut().enumerate() {
-        let samples = agent * pass.batch..(agent + 1) * pass.batch;
+        let samples = agent * pass.batch..agent * pass.batch + probed;
         // SAFETY: the samples lie within the buffer.
         let count = |sample| unsafe { (kernels.count_nonzeros)(factors.at(sample * pitch + at), len) };
         let count: usize = samples.map(count).sum();
-        *sparse = 100 * count < DENSEST_PERCENT * pass.batch * len;
+        *sparse = 100 * count < DENSEST_PERCENT * probed * len;
     }
 }
 

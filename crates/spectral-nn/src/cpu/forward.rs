@@ -98,6 +98,8 @@ impl Part<'_> {
         let step = if layer.is_linear() { SUM_BLOCK } else { whole.inner };
         let packs = layer.is_linear() && layer.filters > WIDE && self.rows.len() > ROWS;
         let mut packed = [const { std::mem::MaybeUninit::<f32>::uninit() }; SUM_BLOCK * 32];
+        // Packed columns are taken strip by strip; others all at once, row by row.
+        let width = if packs { width } else { self.columns.len() };
         for column in self.columns.clone().step_by(width) {
             for skipped in (0..whole.inner).step_by(step) {
                 let inner = step.min(whole.inner - skipped);
@@ -119,7 +121,7 @@ impl Part<'_> {
                         sum: Sum { inner, ..whole },
                         b: b.0,
                         b_step: b.1,
-                        columns: width.min(layer.filters - column),
+                        columns: width.min(self.columns.end - column),
                         start: if skipped == 0 { Start::Bias(self.bias(column)) } else { Start::Outputs },
                         end: self.end(skipped + inner == whole.inner),
                     };

@@ -83,7 +83,7 @@ impl Sum {
     }
 }
 
-/// One tile of a product: `out[r][c] = Σᵢ rows[r][offset(i)] · b[i · b_step + c]`.
+/// Up to eight rows of a product: `out[r][c] = Σᵢ rows[r][offset(i)] · b[i · b_step + c]`.
 ///
 /// This one shape serves every product of the crate: a convolution's patches, and their transposes, are row starts
 /// plus offsets, so patches are never written out.
@@ -97,7 +97,7 @@ pub(crate) struct Tile {
     pub sum: Sum,
     pub b: *const f32,
     pub b_step: usize,
-    /// Columns that are stored, at most the kernel's width.
+    /// Columns that are stored.
     pub columns: usize,
     pub start: Start,
     pub end: End,
@@ -150,9 +150,9 @@ pub(crate) struct AdamStep {
 /// The kernels of one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
-    /// Columns of a tile of 8 rows.
+    /// Columns whose sums are held in registers at a time, at most 32.
     pub width: usize,
-    /// A tile of up to 8 rows and `width` columns.
+    /// A tile of up to 8 rows.
     pub tile: unsafe fn(&Tile),
     /// Columns of a tile of one row.
     pub row_width: usize,
@@ -210,17 +210,19 @@ macro_rules! kernels {
             $(#[$feature])?
             unsafe fn tile(tile: &Tile) {
                 for first in (0..ROWS).step_by($r).take_while(|first| *first < tile.count) {
-                    if tile.columns > $simd::LANES {
-                        unsafe { tile_product::block::<$simd, $r, 2>(tile, first) }
-                    } else {
-                        unsafe { tile_product::block::<$simd, $r, 1>(tile, first) }
+                    for column in (0..tile.columns).step_by(2 * $simd::LANES) {
+                        if tile.columns - column > $simd::LANES {
+                            unsafe { tile_product::block::<$simd, $r, 2>(tile, first, column) }
+                        } else {
+                            unsafe { tile_product::block::<$simd, $r, 1>(tile, first, column) }
+                        }
                     }
                 }
             }
 
             $(#[$feature])?
             unsafe fn row(tile: &Tile) {
-                unsafe { tile_product::block::<$simd, 1, 8>(tile, 0) }
+                unsafe { tile_product::block::<$simd, 1, 8>(tile, 0, 0) }
             }
 
             $(#[$feature])?

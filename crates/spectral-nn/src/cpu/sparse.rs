@@ -47,8 +47,17 @@ unsafe fn sparse_block<S: Simd, const N: usize, const FULL: bool>(
                     (packed.cast_const(), width)
                 }
             };
+            let row_factors = |row: usize| product.factors.add(row * product.factors_pitch + from);
+            let nonzeros = |row: usize| {
+                let bits = |at: usize| S::nonzeros(load_up_to::<S>(row_factors(row).add(at), block - at));
+                (0..block).step_by(S::LANES).fold(0u64, |open, at| open | u64::from(bits(at)) << at)
+            };
+            // A row's bits are made one row ahead: the sums then never wait for them.
+            let mut next = nonzeros(0);
             for row in 0..product.rows {
-                let factors = product.factors.add(row * product.factors_pitch + from);
+                let factors = row_factors(row);
+                let mut open = next;
+                next = nonzeros((row + 1).min(product.rows - 1));
                 let at = row * product.out_pitch + column;
                 let out = product.out.add(at);
                 let mut sums: [S::V; N] = match (from, product.start) {
@@ -58,10 +67,6 @@ unsafe fn sparse_block<S: Simd, const N: usize, const FULL: bool>(
                     }
                     _ => std::array::from_fn(|v| load_up_to::<S>(out.add(v * S::LANES), left(v))),
                 };
-                let mut open = 0u64;
-                for at in (0..block).step_by(S::LANES) {
-                    open |= u64::from(S::nonzeros(load_up_to::<S>(factors.add(at), block - at))) << at;
-                }
                 while open != 0 {
                     let i = open.trailing_zeros() as usize;
                     open &= open - 1;

@@ -15,33 +15,34 @@ pub(super) unsafe fn store_up_to<S: Simd>(p: *mut f32, v: S::V, n: usize) {
     unsafe { if n >= S::LANES { S::store(p, v) } else { S::store_part(p, v, n) } }
 }
 
-/// `R` rows from `first` on, `N` vectors wide.
+/// `R` rows from `first` on and `N` vectors of columns from `column` on.
 #[inline(always)]
-pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(tile: &Tile, first: usize) {
+pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(
+    tile: &Tile,
+    first: usize,
+    column: usize,
+) {
     unsafe {
         let rows: [*const f32; R] = std::array::from_fn(|r| tile.rows[first + r]);
+        let columns = tile.columns - column;
+        let out = |r: usize, v: usize| tile.outs[first + r].add(column + v * S::LANES);
         let mut sums: [[S::V; N]; R] = match tile.start {
             Start::Zero => [[S::splat(0.0); N]; R],
-            Start::Bias(bias) => [std::array::from_fn(|v| S::load(bias.add(v * S::LANES))); R],
+            Start::Bias(bias) => [std::array::from_fn(|v| S::load(bias.add(column + v * S::LANES))); R],
             Start::Outputs => std::array::from_fn(|r| {
-                std::array::from_fn(|v| {
-                    load_up_to::<S>(
-                        tile.outs[first + r].add(v * S::LANES),
-                        tile.columns.saturating_sub(v * S::LANES),
-                    )
-                })
+                std::array::from_fn(|v| load_up_to::<S>(out(r, v), columns.saturating_sub(v * S::LANES)))
             }),
         };
-        let mut b = tile.b;
+        let mut b = tile.b.add(column);
         for outer in 0..tile.sum.outer {
             for middle in 0..tile.sum.middle {
                 let mut offset = outer * tile.sum.outer_step + middle * tile.sum.middle_step;
                 for _ in 0..tile.sum.inner {
-                    let columns: [S::V; N] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
+                    let across: [S::V; N] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
                     for r in 0..R {
                         let factor = S::splat(*rows[r].add(offset));
                         for v in 0..N {
-                            sums[r][v] = S::fma(factor, columns[v], sums[r][v]);
+                            sums[r][v] = S::fma(factor, across[v], sums[r][v]);
                         }
                     }
                     offset += tile.sum.inner_step;
@@ -49,45 +50,40 @@ pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(tile: &Tile,
                 }
             }
         }
-        if tile.count - first >= R && tile.columns == N * S::LANES {
+        if tile.count - first >= R && columns >= N * S::LANES {
             match tile.end {
-                End::Store => finish::<S, R, N>(tile, first, sums, |_, sum| sum),
+                End::Store => finish::<S, R, N>(out, sums, |_, sum| sum),
                 // What is not a number must stay so, to be noticed.
-                End::Relu => finish::<S, R, N>(tile, first, sums, |_, sum| S::max(S::splat(0.0), sum)),
-                End::Add => finish::<S, R, N>(tile, first, sums, |out, sum| S::add(S::load(out), sum)),
+                End::Relu => finish::<S, R, N>(out, sums, |_, sum| S::max(S::splat(0.0), sum)),
+                End::Add => finish::<S, R, N>(out, sums, |out, sum| S::add(S::load(out), sum)),
             }
             return;
         }
         for (r, sums) in sums.into_iter().enumerate().take(tile.count - first) {
-            let out = tile.outs[first + r];
-            for (v, sum) in sums.into_iter().enumerate().take(tile.columns.div_ceil(S::LANES)) {
-                end_part::<S>(tile.end, out.add(v * S::LANES), sum, tile.columns - v * S::LANES);
+            for (v, sum) in sums.into_iter().enumerate().take(columns.div_ceil(S::LANES)) {
+                end_part::<S>(tile.end, out(r, v), sum, columns - v * S::LANES);
             }
         }
     }
 }
 
-/// Stores a full tile.
+/// Stores a full block.
 #[inline(always)]
-pub(super) unsafe fn finish<S: Simd, const R: usize, const N: usize>(
-    tile: &Tile,
-    first: usize,
+unsafe fn finish<S: Simd, const R: usize, const N: usize>(
+    out: impl Fn(usize, usize) -> *mut f32,
     sums: [[S::V; N]; R],
     end: impl Fn(*mut f32, S::V) -> S::V,
 ) {
     for (r, sums) in sums.into_iter().enumerate() {
         for (v, sum) in sums.into_iter().enumerate() {
-            unsafe {
-                let out = tile.outs[first + r].add(v * S::LANES);
-                S::store(out, end(out, sum));
-            }
+            unsafe { S::store(out(r, v), end(out(r, v), sum)) }
         }
     }
 }
 
 /// Ends the sums of one vector, of which at most `n` lanes count.
 #[inline(always)]
-pub(super) unsafe fn end_part<S: Simd>(end: End, out: *mut f32, sum: S::V, n: usize) {
+unsafe fn end_part<S: Simd>(end: End, out: *mut f32, sum: S::V, n: usize) {
     unsafe {
         let value = match end {
             End::Store => sum,

@@ -75,7 +75,7 @@ struct Part<'a> {
 
 impl Part<'_> {
     unsafe fn tiles(&self) {
-        let (layer, width) = (self.layer, self.kernels.width);
+        let layer = self.layer;
         let linear = layer.is_linear();
         let (line, row_len) = (layer.kernel * layer.channels, layer.width * layer.channels);
         let step = if linear { self.batch } else { POSITIONS.div_ceil(layer.positions()).min(self.batch) };
@@ -101,22 +101,18 @@ impl Part<'_> {
                     let k = weight(r);
                     input.wrapping_add(if linear { k } else { k / line * row_len + k % line })
                 });
-                for column in (0..layer.filters).step_by(width) {
-                    let tile = Tile {
-                        rows,
-                        outs: std::array::from_fn(|r| {
-                            self.out.wrapping_add(weight(r) * layer.filters + column)
-                        }),
-                        count: ROWS.min(self.weights.end - first),
-                        sum,
-                        b: delta.wrapping_add(column),
-                        b_step: self.delta_step,
-                        columns: width.min(layer.filters - column),
-                        start: if sample == 0 { Start::Zero } else { Start::Outputs },
-                        end: End::Store,
-                    };
-                    unsafe { (self.kernels.tile)(&tile) }
-                }
+                let tile = Tile {
+                    rows,
+                    outs: std::array::from_fn(|r| self.out.wrapping_add(weight(r) * layer.filters)),
+                    count: ROWS.min(self.weights.end - first),
+                    sum,
+                    b: delta,
+                    b_step: self.delta_step,
+                    columns: layer.filters,
+                    start: if sample == 0 { Start::Zero } else { Start::Outputs },
+                    end: End::Store,
+                };
+                unsafe { (self.kernels.tile)(&tile) }
             }
         }
     }
