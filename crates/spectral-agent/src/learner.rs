@@ -141,6 +141,9 @@ impl Learner {
         seed: u64,
     ) -> Result<Self, SettingError> {
         settings.validate()?;
+        if task.actions.len() > 256 {
+            return Err(SettingError::bad("task", task.name.clone(), "a task with at most 256 actions"));
+        }
         let architecture = architecture(&settings, task, codec.as_ref())?;
         let (batch, k, outputs) = (settings.batch, codec.outputs(), architecture.outputs());
         let mut network = Network::new(Cpu::new(), architecture, 1, batch)

@@ -149,9 +149,11 @@ impl Plan {
 
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
-        // Neither a later end nor other hardware makes a checkpoint foreign.
+        // Neither a later end, nor other hardware, nor a newer version makes a checkpoint foreign.
         let core = Plan { frames: 0, checkpoint_seconds: 0.0, note: String::new(), ..self.clone() };
-        crc32fast::hash(core.to_toml("", "", &Hardware { cpu: String::new(), cores: 0 }).as_bytes())
+        let text = core.to_toml("", "", &Hardware { cpu: String::new(), cores: 0 });
+        let lines = text.lines().filter(|line| !line.starts_with("version = "));
+        crc32fast::hash(lines.collect::<Vec<_>>().join("\n").as_bytes())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
 use spectral_agent::codecs::{self, Codec};
-use spectral_agent::settings::AgentSettings;
+use spectral_agent::settings::{AgentSettings, Setting};
 use spectral_env::Env;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,11 @@ impl Workshop {
     pub fn codec(&self, agent: &AgentPlan) -> Result<Arc<dyn Codec>, TrainError> {
         match self.codecs.get(&agent.codec) {
             Some(make) => Ok(make(&agent.settings)),
-            None => Ok(codecs::build(&agent.settings)?),
+            None if agent.codec == agent.settings.codec.show() => Ok(codecs::build(&agent.settings)?),
+            None => Err(TrainError::Usage(format!(
+                "agent {} uses the codec '{}', which is not built in: the program that made this run brings it",
+                agent.id, agent.codec
+            ))),
         }
     }
 }

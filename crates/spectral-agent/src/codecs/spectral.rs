@@ -38,14 +38,12 @@ impl Spectral {
         };
         let spectrum = Spectrum::new(settings.base, settings.max_frequency, encoding)
             .map_err(|e| SettingError::bad("base", settings.base.to_string(), e.to_string()))?;
-        // An element of the binary code's lowest digit carries the fraction too and so reaches 2.
-        let largest = if encoding == Encoding::Binary { 2.0 } else { 1.0 };
         Ok(Spectral {
             spectrum,
             weights: settings.weights,
             undo_last_layer: settings.undo_last_layer,
             rate: settings.statistics_rate,
-            bound: (largest / (1.0 - settings.discount)) as f32,
+            bound: (1.0 / (1.0 - settings.discount)) as f32,
         })
     }
 
