@@ -12,7 +12,6 @@ const SCORE_RATE: f64 = 1e-3;
 pub struct Diagnostics {
     frequencies: usize,
     rows: f64,
-    updates: f64,
     q: f64,
     td_abs: f64,
     loss: f64,
@@ -29,7 +28,6 @@ impl Diagnostics {
         Diagnostics {
             frequencies,
             rows: 0.0,
-            updates: 0.0,
             q: 0.0,
             td_abs: 0.0,
             loss: 0.0,
@@ -38,27 +36,23 @@ impl Diagnostics {
         }
     }
 
-    /// Takes in one minibatch: its rows, the gradients and trunk weights that the codec gave.
+    /// Takes in one minibatch: its rows, the gradients and trunk weights that the codec gave. Rows that are not learned from
+    /// do not count.
     pub fn batch(&mut self, rows: &Rows<'_>, gradients: &[f32], trunk: &[f32]) {
         let k = trunk.len();
-        self.updates += 1.0;
-        self.rows += rows.live.len() as f64;
-        for (row, &live) in rows.live.iter().enumerate() {
+        for row in rows.live.iter().enumerate().filter(|(_, live)| **live).map(|(row, _)| row) {
             let at = row * k;
-            if live {
-                self.loss += gradients[at..at + k].iter().map(|&g| f64::from(g) * f64::from(g)).sum::<f64>();
-            }
+            self.rows += 1.0;
+            self.loss += gradients[at..at + k].iter().map(|&g| f64::from(g) * f64::from(g)).sum::<f64>();
             for (i, sums) in self.per_frequency.iter_mut().enumerate() {
                 sums[0] += f64::from(u8::from(rows.returns[at + i] != 0.0));
                 sums[1] += f64::from(rows.targets[at + i]);
-                if live {
-                    sums[2] += f64::from(trunk[i]) * f64::from(gradients[at + i]).powi(2);
-                }
+                sums[2] += f64::from(trunk[i]) * f64::from(gradients[at + i]).powi(2);
             }
         }
     }
 
-    /// Takes in one row's prediction and target in true reward units.
+    /// Takes in one live row's prediction and target in true reward units.
     pub fn row(&mut self, prediction: f32, target: f32, player_score: u8) {
         let error = f64::from((prediction - target).abs());
         self.q += f64::from(prediction);
@@ -90,7 +84,6 @@ impl Diagnostics {
         let total: f64 = self.per_frequency.iter().map(|s| s[2]).sum();
         values.extend(self.per_frequency.iter().map(|s| (total > 0.0).then(|| s[2] / total)));
         self.rows = 0.0;
-        self.updates = 0.0;
         (self.q, self.td_abs, self.loss) = (0.0, 0.0, 0.0);
         self.per_frequency.fill([0.0; 3]);
         values
@@ -106,7 +99,7 @@ impl Diagnostics {
 
     /// Writes every sum.
     pub fn save(&self, out: &mut StateWriter) {
-        out.f64s(&[self.rows, self.updates, self.q, self.td_abs, self.loss]);
+        out.f64s(&[self.rows, self.q, self.td_abs, self.loss]);
         out.f64s(self.per_frequency.as_flattened());
         out.f64s(self.per_score.as_flattened());
     }
@@ -114,10 +107,10 @@ impl Diagnostics {
     /// Restores what [`save`](Diagnostics::save) wrote.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let sums = from.f64s()?;
-        let &[rows, updates, q, td_abs, loss] = sums.as_slice() else {
+        let &[rows, q, td_abs, loss] = sums.as_slice() else {
             return Err(StateError("diagnostics of another version".into()));
         };
-        (self.rows, self.updates, self.q, self.td_abs, self.loss) = (rows, updates, q, td_abs, loss);
+        (self.rows, self.q, self.td_abs, self.loss) = (rows, q, td_abs, loss);
         for table in [&mut self.per_frequency, &mut self.per_score] {
             let flat = from.f64s()?;
             if flat.len() != table.as_flattened().len() {

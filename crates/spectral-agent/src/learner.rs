@@ -334,10 +334,10 @@ impl Learner {
         let rows = Rows { outputs: &b.taken, targets: &b.targets, returns: &b.returns, live: &b.live };
         codec.gradient(&rows, &mut self.live_state, &mut b.gradients, &mut b.trunk_weights);
         self.diagnostics.batch(&rows, &b.gradients, &b.trunk_weights);
-        for (row, &score) in b.scores.iter().enumerate() {
+        for row in (0..batch).filter(|&row| b.live[row]) {
             let prediction = codec.decode(&b.taken[row * k..][..k], &self.live_state);
             let target = codec.target_value(&b.targets[row * k..][..k], &self.live_state);
-            self.diagnostics.row(prediction, if b.live[row] { target } else { prediction }, score);
+            self.diagnostics.row(prediction, target, b.scores[row]);
         }
         let mut magnitude = 0.0;
         for (row, gradient) in b.gradients.chunks_exact_mut(k).enumerate() {
