@@ -43,5 +43,5 @@ for net, bar in bars.items():
     )
 for who, name in (("ours", "spectral-nn"), ("torch", "PyTorch")):
     rates = read(f"gemm.{who}.json")["gemm_gflops"]
-    print(f"2048 x 2048 matrix product, {name}: " + ", ".join(f"{r:.0f} GFLOP/s on {n} thread(s)" for n, r in rates.items()))
+    print(f"2000 x 2000 matrix product, {name}: " + ", ".join(f"{r:.0f} GFLOP/s on {n} thread(s)" for n, r in rates.items()))
 PYTHON

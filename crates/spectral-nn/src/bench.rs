@@ -60,10 +60,10 @@ pub fn time_step(
     Ok(StepTiming { median_ms, min_ms, gflop, threads, instructions })
 }
 
-/// 10⁹ floating-point operations per second of a large fully connected layer (a 2048 × 2048 by 2048 × 2048 matrix
+/// 10⁹ floating-point operations per second of a large fully connected layer (a 2000 × 2000 by 2000 × 2000 matrix
 /// product): what this machine's arithmetic allows, to hold step times against.
 pub fn gemm_gflops(threads: usize) -> Result<f64, ArchitectureError> {
-    const SIDE: usize = 2048;
+    const SIDE: usize = 2000;
     let shape = Architecture::mlp(Input::Vector { len: SIDE }, &[], Head::new(SIDE, 1));
     let mut network = Network::new(Cpu::new(), shape, 1, SIDE)?;
     let mut random = random();

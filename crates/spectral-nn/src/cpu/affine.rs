@@ -1,7 +1,7 @@
 //! What the three operations on a layer have in common.
 
 use super::Floats;
-use super::kernels::{Kernels, Sum};
+use super::kernels::{Kernels, ROWS, Sum};
 use crate::backend::Pass;
 use crate::layout::Affine;
 
@@ -43,10 +43,47 @@ pub(crate) fn patch(layer: &Affine) -> Sum {
     }
 }
 
-/// Offset of a patch from the start of its sample.
-pub(crate) fn patch_at(layer: &Affine, position: usize) -> usize {
-    let (row, column) = (position / layer.out_width(), position % layer.out_width());
-    (row * layer.width + column) * layer.stride * layer.channels
+/// Goes through the patches of a layer, sample after sample, without a division per patch.
+pub(crate) struct Walk<'a> {
+    layer: &'a Affine,
+    out_height: usize,
+    out_width: usize,
+    sample: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Walk<'_> {
+    /// Starts at a patch, counted over all samples.
+    pub fn new(layer: &Affine, patch: usize) -> Walk<'_> {
+        let (out_height, out_width) = (layer.out_height(), layer.out_width());
+        let (line, column) = (patch / out_width, patch % out_width);
+        Walk { layer, out_height, out_width, sample: line / out_height, row: line % out_height, column }
+    }
+
+    /// Where the patch starts among the inputs and where its outputs start, from the layer's first of each.
+    pub fn next(&mut self) -> (usize, usize) {
+        let Walk { layer, sample, row, column, .. } = *self;
+        let input = sample * layer.input_pitch + (row * layer.width + column) * layer.stride * layer.channels;
+        let output = sample * layer.output_pitch + (row * self.out_width + column) * layer.filters;
+        self.column += 1;
+        if self.column == self.out_width {
+            (self.row, self.column) = (row + 1, 0);
+            if self.row == self.out_height {
+                (self.sample, self.row) = (sample + 1, 0);
+            }
+        }
+        (input, output)
+    }
+
+    /// The next patches, up to as many as a tile has rows; the last one is repeated to fill it.
+    pub fn next_rows(&mut self, count: usize) -> [(usize, usize); ROWS] {
+        let mut places = [self.next(); ROWS];
+        for r in 1..ROWS {
+            places[r] = if r < count { self.next() } else { places[r - 1] };
+        }
+        places
+    }
 }
 
 /// For each agent, whether so many of its factors of a product are 0 that skipping them pays. Each agent's own

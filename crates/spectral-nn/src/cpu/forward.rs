@@ -1,6 +1,6 @@
 //! Outputs of a layer.
 
-use super::affine::{find_sparse_inputs, flops, patch, patch_at};
+use super::affine::{Walk, find_sparse_inputs, flops, patch};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -34,7 +34,6 @@ pub(crate) fn forward(
         let part = Part {
             kernels,
             layer,
-            positions: layer.positions(),
             input: input.at(agent * pass.batch * layer.input_pitch),
             weights: weights.at(agent * pass.stride),
             output: output.at(agent * pass.batch * layer.output_pitch),
@@ -58,7 +57,6 @@ pub(crate) fn forward(
 struct Part<'a> {
     kernels: &'a Kernels,
     layer: &'a Affine,
-    positions: usize,
     input: *const f32,
     weights: *const f32,
     output: *mut f32,
@@ -71,20 +69,10 @@ impl Part<'_> {
         self.weights.wrapping_add(self.layer.bias_at() - self.layer.weights_at + column)
     }
 
-    /// A row's sample and position. Divisions cost as much as many sums, so fully connected layers do without.
-    fn place(&self, row: usize) -> (usize, usize) {
-        if self.positions == 1 { (row, 0) } else { (row / self.positions, row % self.positions) }
-    }
-
-    fn out(&self, row: usize, column: usize) -> *mut f32 {
-        let (sample, position) = self.place(row);
-        self.output.wrapping_add(sample * self.layer.output_pitch + position * self.layer.filters + column)
-    }
-
-    fn patch(&self, row: usize) -> *const f32 {
-        let (sample, position) = self.place(row);
-        let within = if self.positions == 1 { 0 } else { patch_at(self.layer, position) };
-        self.input.wrapping_add(sample * self.layer.input_pitch + within)
+    /// Where a row's patch and its outputs start.
+    fn place(&self, row: usize) -> (*const f32, *mut f32) {
+        let (input, output) = Walk::new(self.layer, row).next();
+        (self.input.wrapping_add(input), self.output.wrapping_add(output + self.columns.start))
     }
 
     fn end(&self, last: bool) -> End {
@@ -112,12 +100,14 @@ impl Part<'_> {
                     }
                     b = (packed.as_ptr().cast(), width);
                 }
+                let mut walk = Walk::new(layer, self.rows.start);
                 for row in self.rows.clone().step_by(ROWS) {
-                    let own = |r: usize| (row + r).min(self.rows.end - 1);
+                    let count = ROWS.min(self.rows.end - row);
+                    let places = walk.next_rows(count);
                     let tile = Tile {
-                        rows: std::array::from_fn(|r| self.patch(own(r)).wrapping_add(skipped)),
-                        outs: std::array::from_fn(|r| self.out(own(r), column)),
-                        count: ROWS.min(self.rows.end - row),
+                        rows: places.map(|(at, _)| self.input.wrapping_add(at + skipped)),
+                        outs: places.map(|(_, at)| self.output.wrapping_add(at + column)),
+                        count,
                         sum: Sum { inner, ..whole },
                         b: b.0,
                         b_step: b.1,
@@ -134,9 +124,10 @@ impl Part<'_> {
     /// A single row of a fully connected layer, as when acting.
     unsafe fn row(&self) {
         let column = self.columns.start;
+        let (input, output) = self.place(0);
         let tile = Tile {
-            rows: [self.patch(0); ROWS],
-            outs: [self.out(0, column); ROWS],
+            rows: [input; ROWS],
+            outs: [output; ROWS],
             count: 1,
             sum: patch(self.layer),
             b: self.weights.wrapping_add(column),
@@ -150,17 +141,18 @@ impl Part<'_> {
 
     /// A fully connected layer without the inputs that are 0.
     unsafe fn skip_zeros(&self) {
-        let (row, column) = (self.rows.start, self.columns.start);
+        let column = self.columns.start;
+        let (input, output) = self.place(self.rows.start);
         let product = Sparse {
             rows: self.rows.len(),
-            factors: self.patch(row),
+            factors: input,
             factors_pitch: self.layer.input_pitch,
             len: self.layer.fan_in(),
             b: self.weights.wrapping_add(column),
             b_step: self.layer.filters,
             b_turned: false,
             gates: None,
-            out: self.out(row, column),
+            out: output,
             out_pitch: self.layer.output_pitch,
             columns: self.columns.len(),
             start: Start::Bias(self.bias(column)),

@@ -1,6 +1,6 @@
 //! Gradients of a layer's input.
 
-use super::affine::{WIDEST_SPARSE, find_sparse, flops, panels, patch_at};
+use super::affine::{WIDEST_SPARSE, Walk, find_sparse, flops, panels};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -131,6 +131,9 @@ impl Part<'_> {
     }
 }
 
+/// Samples per task of a convolution: together their positions fill most tiles.
+const TASK_SAMPLES: usize = 4;
+
 /// Every output position adds its patch of input gradients, tile by tile, to where the patch lies in the input.
 pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine, buffers: Buffers<'_>) {
     let (scratch, Buffers { parameters, delta, input, input_delta }) = (room.scratch, buffers);
@@ -156,23 +159,26 @@ pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine
     let input = Reading(input.at(layer.input_at));
     let out = Shared(input_delta.at_mut(layer.input_at));
     let (positions, row_len) = (layer.positions(), layer.width * layer.channels);
-    run_tasks(pass.agents * pass.batch, flops(pass, layer), |task| {
-        let agent = task / pass.batch;
-        let out = out.at(task * layer.input_pitch);
-        let delta = delta.at(task * layer.output_pitch);
-        let len = layer.input_len();
-        // SAFETY: as in `forward`; every task has its own sample.
+    let groups = pass.batch.div_ceil(TASK_SAMPLES);
+    run_tasks(pass.agents * groups, flops(pass, layer), |task| {
+        let (agent, sample) = (task / groups, task % groups * TASK_SAMPLES);
+        let samples = TASK_SAMPLES.min(pass.batch - sample);
+        let first_sample = agent * pass.batch + sample;
+        let out = out.at(first_sample * layer.input_pitch);
+        let delta = delta.at(first_sample * layer.output_pitch);
+        let len = samples * layer.input_pitch;
+        // SAFETY: as for fully connected layers; every task has its own samples, which lie without gaps.
         unsafe { std::slice::from_raw_parts_mut(out, len).fill(0.0) };
         for panel in 0..panels {
             let (row, from) = (panel / per_line, panel % per_line * width);
-            for first in (0..positions).step_by(ROWS) {
-                let position = |r: usize| (first + r).min(positions - 1);
+            let mut walk = Walk::new(layer, 0);
+            for first in (0..samples * positions).step_by(ROWS) {
+                let count = ROWS.min(samples * positions - first);
+                let places = walk.next_rows(count);
                 let tile = Tile {
-                    rows: std::array::from_fn(|r| delta.wrapping_add(position(r) * layer.filters)),
-                    outs: std::array::from_fn(|r| {
-                        out.wrapping_add(patch_at(layer, position(r)) + row * row_len + from)
-                    }),
-                    count: ROWS.min(positions - first),
+                    rows: places.map(|(_, at)| delta.wrapping_add(at)),
+                    outs: places.map(|(at, _)| out.wrapping_add(at + row * row_len + from)),
+                    count,
                     sum: Sum::line(layer.filters, 1),
                     b: packed.at((agent * panels + panel) * panel_len),
                     b_step: width,
@@ -183,6 +189,6 @@ pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine
                 unsafe { (kernels.tile)(&tile) }
             }
         }
-        unsafe { (kernels.gate)(input.at(task * layer.input_pitch), out, len) };
+        unsafe { (kernels.gate)(input.at(first_sample * layer.input_pitch), out, len) };
     });
 }
