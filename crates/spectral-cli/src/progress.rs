@@ -21,7 +21,7 @@ pub struct Progress {
     total: u64,
     start: Instant,
     /// Frames per agent when this sitting began: rates count from there.
-    begun: Mutex<Option<u64>>,
+    begun: Mutex<Option<Vec<u64>>>,
     last_line: Mutex<Instant>,
     bars: Option<Bars>,
     title: String,
@@ -58,22 +58,25 @@ impl Progress {
         }
     }
 
-    /// Rate and time left, as text.
-    fn pace(&self, progress: &[AgentProgress]) -> String {
-        let done: u64 = progress.iter().map(|p| p.frames).sum();
+    /// Frames per second of some agents in this sitting, and the seconds that they have left.
+    fn pace(&self, progress: &[AgentProgress], members: impl Fn(usize) -> bool) -> Option<(f64, f64)> {
         let mut begun = self.begun.lock().unwrap_or_else(|e| e.into_inner());
-        let begun = *begun.get_or_insert(done);
-        let seconds = self.start.elapsed().as_secs_f64();
-        let rate = (done - begun) as f64 / seconds.max(1e-3);
-        let left: u64 = progress
-            .iter()
-            .filter(|p| p.stopped.is_none())
-            .map(|p| self.total.saturating_sub(p.frames))
-            .sum();
-        if rate < 1.0 {
-            return "starting".into();
+        let begun = begun.get_or_insert_with(|| progress.iter().map(|p| p.frames).collect());
+        let (mut gained, mut left) = (0, 0);
+        for (i, agent) in progress.iter().enumerate().filter(|(i, _)| members(*i)) {
+            gained += agent.frames - begun[i];
+            left += if agent.stopped.is_none() { self.total.saturating_sub(agent.frames) } else { 0 };
         }
-        format!("{} frames/s, {} left", count(rate as u64), duration(left as f64 / rate))
+        let rate = gained as f64 / self.start.elapsed().as_secs_f64().max(1e-3);
+        (rate >= 1.0).then(|| (rate, left as f64 / rate))
+    }
+
+    /// The overall rate and time left, as text.
+    fn overall_pace(&self, progress: &[AgentProgress]) -> String {
+        match self.pace(progress, |_| true) {
+            Some((rate, left)) => format!("{} frames/s, {} left", count(rate as u64), duration(left)),
+            None => "starting".into(),
+        }
     }
 }
 
@@ -122,21 +125,20 @@ impl Bars {
         Bars { overall, lines, line_of, group_sizes }
     }
 
-    fn show(&self, progress: &[AgentProgress], pace: &str) {
+    fn show(&self, progress: &[AgentProgress], whole: &Progress) {
         for (line, bar) in self.lines.iter().enumerate() {
             let members: Vec<&AgentProgress> =
                 progress.iter().zip(&self.line_of).filter(|(_, l)| **l == line).map(|(p, _)| p).collect();
             bar.set_position(members.iter().map(|p| p.frames).sum());
             let scores: Vec<f64> = members.iter().filter_map(|p| p.score).collect();
-            let mut text = format!(
-                "{:>9}",
-                count(members.iter().map(|p| p.frames).sum::<u64>() / self.group_sizes[line])
-            );
+            let frames = members.iter().map(|p| p.frames).sum::<u64>() / self.group_sizes[line];
+            let mut text = format!("{:>10}", count(frames));
+            if let Some((rate, left)) = whole.pace(progress, |i| self.line_of[i] == line) {
+                text.push_str(&format!("  {:>7}/s  {:>12} left", count(rate as u64), duration(left)));
+            }
             if !scores.is_empty() {
-                text.push_str(&format!(
-                    "  score {:>8}",
-                    number(scores.iter().sum::<f64>() / scores.len() as f64)
-                ));
+                let mean = scores.iter().sum::<f64>() / scores.len() as f64;
+                text.push_str(&format!("  score {:>8}", number(mean)));
             }
             let stopped = members.iter().filter(|p| p.stopped.is_some()).count();
             if stopped > 0 {
@@ -149,17 +151,17 @@ impl Bars {
             bar.set_message(text);
         }
         self.overall.set_position(progress.iter().map(|p| p.frames).sum());
-        self.overall.set_message(pace.to_string());
+        self.overall.set_message(whole.overall_pace(progress));
     }
 }
 
 impl Observer for Progress {
     fn tick(&self, progress: &[AgentProgress]) {
-        let pace = self.pace(progress);
         if let Some(bars) = &self.bars {
-            bars.show(progress, &pace);
+            bars.show(progress, self);
             return;
         }
+        let pace = self.overall_pace(progress);
         let mut last = self.last_line.lock().unwrap_or_else(|e| e.into_inner());
         if last.elapsed() >= LINE_EVERY {
             *last = Instant::now();
