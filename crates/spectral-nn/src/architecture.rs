@@ -222,11 +222,12 @@ impl Architecture {
         4 * self.flops_forward(batch) - spared
     }
 
-    /// Bytes that a population of this architecture holds: parameters, target parameters, gradients, Adam's moments
-    /// and the activations of `max_batch` samples. 0 if the architecture is not valid.
+    /// Bytes that a population of this architecture holds: parameters, target parameters, gradients, Adam's moments,
+    /// the activations of `max_batch` samples and scratch. 0 if the architecture is not valid.
     pub fn memory_bytes(&self, agents: usize, max_batch: usize) -> u64 {
         let Ok(plan) = Plan::new(self) else { return 0 };
-        let floats = 5 * plan.parameters as u64 + max_batch as u64 * plan.floats_per_sample() as u64;
+        let activations = max_batch as u64 * plan.floats_per_sample() as u64;
+        let floats = 5 * plan.stride as u64 + activations + plan.scratch(max_batch) as u64;
         4 * agents as u64 * floats
     }
 }

@@ -176,10 +176,22 @@ impl Plan {
         self.trunk.iter().map(Affine::output_len).chain([self.input, self.raw]).max().unwrap_or(0)
     }
 
+    /// Floats that a network needs, at most, to transpose weights or output gradients in.
+    pub fn scratch(&self, max_batch: usize) -> usize {
+        let needed = |layer: &Affine| {
+            if layer.is_linear() {
+                layer.filters * max_batch.next_multiple_of(32)
+            } else {
+                layer.kernel * (layer.kernel * layer.channels).next_multiple_of(32) * layer.filters
+            }
+        };
+        self.affines().map(needed).max().unwrap_or(0)
+    }
+
     /// Floats that a network holds for each sample of its largest batch.
     pub fn floats_per_sample(&self) -> usize {
         let kept: usize = self.input + self.trunk.iter().map(Affine::output_len).sum::<usize>();
-        kept + 4 * self.widest() + 6 * self.raw
+        kept + 4 * self.widest() + 7 * self.raw
     }
 }
 
