@@ -87,8 +87,8 @@ impl Walk<'_> {
 }
 
 /// For each agent, whether so many of its factors of a product are 0 that skipping them pays. Each agent's own
-/// factors decide, and sums of finite numbers are the same to the last bit either way. The factors are `len` floats for each
-/// sample, `pitch` apart, starting at `at`.
+/// factors decide, and sums of finite numbers are the same to the last bit either way. The factors are `len` floats
+/// for each sample, `pitch` apart, starting at `at`.
 pub(crate) fn find_sparse(
     kernels: &Kernels,
     pass: Pass,

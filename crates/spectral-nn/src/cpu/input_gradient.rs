@@ -143,16 +143,14 @@ pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine
     let panel_len = layer.filters * width;
     // The weights transposed, one panel after the other: [kernel row and strip][filter][column].
     for agent in 0..pass.agents {
-        let weights = &parameters[agent * pass.stride + layer.weights_at..][..layer.fan_in() * layer.filters];
         for panel in 0..panels {
             let (row, from) = (panel / per_line, panel % per_line * width);
-            let to = &mut scratch[(agent * panels + panel) * panel_len..][..panel_len];
-            for column in 0..width.min(line - from) {
-                let weights = &weights[(row * line + from + column) * layer.filters..][..layer.filters];
-                for (filter, weight) in weights.iter().enumerate() {
-                    to[filter * width + column] = *weight;
-                }
-            }
+            let weights =
+                parameters.at(agent * pass.stride + layer.weights_at + (row * line + from) * layer.filters);
+            let to = scratch.at_mut((agent * panels + panel) * panel_len);
+            let size = (width.min(line - from), layer.filters);
+            // SAFETY: both blocks lie within their buffers.
+            unsafe { (kernels.turn)(size, (weights, layer.filters), (to, width), None) };
         }
     }
     let (packed, delta) = (Reading(scratch.at(0)), Reading(delta.at(layer.output_at)));
