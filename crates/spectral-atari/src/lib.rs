@@ -1,3 +1,4 @@
 //! The Atari 2600 in pure Rust: machine, games, preprocessing, the composed tasks of the paper.
 
+pub mod games;
 pub mod machine;
