@@ -1,1 +1,21 @@
 //! The machine: 6507, RIOT, TIA, cartridges and console.
+//!
+//! [`Console`] is the whole of it; it equals the Arcade Learning Environment's emulator frame by frame.
+
+mod bus;
+mod cartridge;
+mod console;
+mod cpu;
+mod decode;
+mod execute;
+mod input;
+mod known;
+mod palette;
+mod riot;
+mod rom;
+mod tia;
+
+pub use console::{Console, Format, PowerOn};
+pub use input::{Controllers, Input, PADDLE_DEFAULT, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP};
+pub use palette::{grey_palette, rgb_palette};
+pub use rom::{Rom, RomError, Scheme};

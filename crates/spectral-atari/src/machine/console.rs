@@ -1,0 +1,221 @@
+//! The console: one Atari 2600 with a game in it, advanced frame by frame.
+
+use super::bus::Bus;
+use super::cartridge::Cartridge;
+use super::cpu::Cpu;
+use super::execute;
+use super::input::Input;
+use super::riot::Riot;
+use super::rom::Rom;
+use super::tia::{Geometry, Tia};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use std::sync::Arc;
+
+/// The television standard that a game was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// 262 lines, 60 frames a second.
+    Ntsc,
+    /// 312 lines, 50 frames a second, other colours.
+    Pal,
+}
+
+/// What a console's memory holds when it is switched on: chance, on a real one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PowerOn {
+    /// The 128 bytes of console memory.
+    pub ram: [u8; 128],
+    /// What the timer holds after each system reset.
+    pub timer: u8,
+    /// Fills memory on the cartridge, where there is some.
+    pub cartridge_seed: u64,
+}
+
+impl PowerOn {
+    /// All bytes drawn from a seed.
+    ///
+    /// ```
+    /// use spectral_atari::machine::PowerOn;
+    /// assert_eq!(PowerOn::seeded(7), PowerOn::seeded(7));
+    /// assert_ne!(PowerOn::seeded(7).ram, PowerOn::seeded(8).ram);
+    /// ```
+    pub fn seeded(seed: u64) -> PowerOn {
+        let mut next = mixer(seed);
+        let mut ram = [0; 128];
+        ram.fill_with(|| next() as u8);
+        let timer = 25 + (next() % 75) as u8;
+        PowerOn { ram, timer, cartridge_seed: next() }
+    }
+}
+
+/// SplitMix64.
+fn mixer(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// The most instructions that one frame may take; a program that never ends a frame is cut off here.
+const MAX_INSTRUCTIONS: i32 = 25_000;
+
+/// An Atari 2600 with a game in it.
+///
+/// ```
+/// use spectral_atari::machine::{Console, Format, Input, PowerOn, Rom};
+/// use std::sync::Arc;
+/// // A program that jumps to itself for ever.
+/// let mut bytes = [0xEA; 4096];
+/// bytes[..3].copy_from_slice(&[0x4C, 0x00, 0xF0]);
+/// bytes[0xFFC..0xFFE].copy_from_slice(&[0x00, 0xF0]);
+/// let rom = Arc::new(Rom::new(&bytes, None).unwrap());
+/// let mut console = Console::new(rom, PowerOn::seeded(1), Format::Ntsc);
+/// console.run_frame(&Input::default(), true);
+/// assert_eq!(console.screen().len(), 160 * console.height());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Console {
+    rom: Arc<Rom>,
+    cpu: Cpu,
+    bus: Bus,
+    timer_after_reset: u8,
+    format: Format,
+    /// Whether the next frame begins anew, the last one having been completed.
+    frame_complete: bool,
+}
+
+impl Console {
+    /// Plugs in a game and switches on.
+    pub fn new(rom: Arc<Rom>, power_on: PowerOn, format: Format) -> Console {
+        let max_lines = match format {
+            Format::Ntsc => 290,
+            Format::Pal => 342,
+        };
+        let picture = super::known::picture(rom.fingerprint(), format);
+        let geometry = Geometry {
+            first_line: picture.0,
+            height: picture.1,
+            max_lines,
+            colour_loss: format == Format::Pal,
+        };
+        let mut next = mixer(power_on.cartridge_seed);
+        let cartridge = Cartridge::new(&rom, || next() as u8);
+        let mut console = Console {
+            cpu: Cpu::after_reset(0),
+            bus: Bus {
+                ram: power_on.ram,
+                riot: Riot::after_reset(power_on.timer),
+                tia: Tia::new(geometry),
+                cartridge,
+                pins: Input::default().pins(),
+                frame_done: false,
+            },
+            rom,
+            timer_after_reset: power_on.timer,
+            format,
+            frame_complete: true,
+        };
+        console.system_reset();
+        console
+    }
+
+    /// Resets every chip, as switching off and on would, except that memory is not cleared.
+    pub fn system_reset(&mut self) {
+        self.bus.riot = Riot::after_reset(self.timer_after_reset);
+        self.bus.tia.reset();
+        self.bus.cartridge.reset(&self.rom);
+        self.bus.frame_done = false;
+        let low = self.bus.read(&self.rom, 0xFFFC, 0, 0);
+        let high = self.bus.read(&self.rom, 0xFFFD, 0, low);
+        self.cpu = Cpu::after_reset(u16::from_le_bytes([low, high]));
+    }
+
+    /// Sets what the timer holds after the following system resets.
+    pub fn set_timer_after_reset(&mut self, timer: u8) {
+        self.timer_after_reset = timer;
+    }
+
+    /// Runs until the program has completed a frame; `draw` says whether anybody will look at the picture.
+    pub fn run_frame(&mut self, input: &Input, draw: bool) {
+        self.bus.pins = input.pins();
+        self.bus.tia.set_draw(draw);
+        if self.frame_complete {
+            // Clocks start over, but keep their place in the line.
+            let elapsed = self.cpu.cycle - self.cpu.cycle % 76;
+            self.cpu.cycle -= elapsed;
+            self.bus.riot.rebase(elapsed);
+            self.bus.tia.begin_frame(elapsed);
+        } else if self.cpu.cycle > 1 << 26 {
+            // A program that never touches the TIA can go on like this for ever.
+            let elapsed = 76 << 18;
+            self.cpu.cycle -= elapsed;
+            self.bus.riot.rebase(elapsed);
+        }
+        self.bus.frame_done = false;
+        execute::run(&mut self.cpu, &mut self.bus, &self.rom, MAX_INSTRUCTIONS);
+        self.frame_complete = self.bus.frame_done;
+        self.bus.tia.end_frame(self.cpu.cycle);
+    }
+
+    /// The console's 128 bytes of memory.
+    pub fn ram(&self) -> &[u8; 128] {
+        &self.bus.ram
+    }
+
+    /// The console's memory, to change it.
+    pub fn ram_mut(&mut self) -> &mut [u8; 128] {
+        &mut self.bus.ram
+    }
+
+    /// The picture of the last frame that was drawn: palette indices, 160 to a line.
+    pub fn screen(&self) -> &[u8] {
+        self.bus.tia.picture()
+    }
+
+    /// Lines of the picture.
+    pub fn height(&self) -> usize {
+        self.bus.tia.height()
+    }
+
+    /// The television standard that it was made with.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The game.
+    pub fn rom(&self) -> &Arc<Rom> {
+        &self.rom
+    }
+
+    /// Writes everything that changes while a game is played.
+    pub fn save(&self, out: &mut StateWriter) {
+        out.u64(self.rom.fingerprint());
+        out.u8(self.timer_after_reset);
+        out.bool(self.frame_complete);
+        out.blob(&self.bus.ram);
+        self.cpu.save(out);
+        self.bus.riot.save(out);
+        self.bus.cartridge.save(out);
+        self.bus.tia.save(out);
+    }
+
+    /// Takes back what [`Console::save`] wrote, of a console with the same game. After an error the console must be
+    /// thrown away or restored again.
+    pub fn restore(&mut self, from: &mut StateReader) -> Result<(), StateError> {
+        if from.u64()? != self.rom.fingerprint() {
+            return Err(StateError("it was saved with another game's ROM".into()));
+        }
+        self.timer_after_reset = from.u8()?;
+        self.frame_complete = from.bool()?;
+        self.bus.ram =
+            from.blob()?.try_into().map_err(|_| StateError("console memory is not 128 bytes".into()))?;
+        self.cpu.restore(from)?;
+        self.bus.riot.restore(from)?;
+        self.bus.cartridge.restore(&self.rom, from)?;
+        self.bus.tia.restore(from)
+    }
+}

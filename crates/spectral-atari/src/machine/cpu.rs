@@ -1,0 +1,230 @@
+//! The processor's registers and arithmetic (the instructions themselves are in `execute`).
+
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+
+/// Registers of the 6507. Flags are kept in the form in which instructions make them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cpu {
+    pub(super) a: u8,
+    pub(super) x: u8,
+    pub(super) y: u8,
+    pub(super) sp: u8,
+    pub(super) pc: u16,
+    /// Negative: bit 7 of this byte.
+    pub(super) negative: u8,
+    /// Zero: this byte is 0.
+    pub(super) nonzero: u8,
+    /// Carry: 0 or 1.
+    pub(super) carry: u8,
+    pub(super) overflow: bool,
+    pub(super) decimal: bool,
+    pub(super) interrupts_off: bool,
+    pub(super) break_flag: bool,
+    /// An instruction that no program should run stopped the processor for good.
+    pub(super) jammed: bool,
+    /// Cycles since the frame began.
+    pub(super) cycle: i32,
+}
+
+impl Cpu {
+    /// The registers after a reset, at the address that the program's reset vector gives.
+    pub(super) fn after_reset(pc: u16) -> Cpu {
+        Cpu {
+            a: 0,
+            x: 0,
+            y: 0,
+            sp: 0xFF,
+            pc,
+            negative: 0,
+            nonzero: 1,
+            carry: 0,
+            overflow: false,
+            decimal: false,
+            interrupts_off: false,
+            break_flag: false,
+            jammed: false,
+            cycle: 0,
+        }
+    }
+
+    pub(super) fn status(&self) -> u8 {
+        0x20 | (self.negative & 0x80)
+            | u8::from(self.overflow) << 6
+            | u8::from(self.break_flag) << 4
+            | u8::from(self.decimal) << 3
+            | u8::from(self.interrupts_off) << 2
+            | u8::from(self.nonzero == 0) << 1
+            | self.carry
+    }
+
+    pub(super) fn set_status(&mut self, status: u8) {
+        self.negative = status & 0x80;
+        self.overflow = status & 0x40 != 0;
+        self.break_flag = status & 0x10 != 0;
+        self.decimal = status & 0x08 != 0;
+        self.interrupts_off = status & 0x04 != 0;
+        self.nonzero = u8::from(status & 0x02 == 0);
+        self.carry = status & 0x01;
+    }
+
+    #[inline(always)]
+    pub(super) fn set_nz(&mut self, value: u8) {
+        self.negative = value;
+        self.nonzero = value;
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, operand: u8) {
+        if self.decimal {
+            self.add_decimal(operand);
+        } else {
+            self.add_binary(operand);
+        }
+    }
+
+    #[inline(always)]
+    fn add_binary(&mut self, operand: u8) {
+        let sum = u16::from(self.a) + u16::from(operand) + u16::from(self.carry);
+        let result = sum as u8;
+        self.overflow = (self.a ^ result) & (operand ^ result) & 0x80 != 0;
+        self.carry = (sum >> 8) as u8;
+        self.a = result;
+        self.set_nz(result);
+    }
+
+    #[inline(always)]
+    pub(super) fn subtract(&mut self, operand: u8) {
+        if self.decimal {
+            self.subtract_decimal(operand);
+        } else {
+            self.add_binary(!operand);
+        }
+    }
+
+    #[inline(never)]
+    fn add_decimal(&mut self, operand: u8) {
+        let before = self.a;
+        let sum = from_bcd(before) + from_bcd(operand) + i32::from(self.carry);
+        self.carry = u8::from(sum > 99);
+        self.a = to_bcd(sum & 0xFF);
+        self.set_nz(self.a);
+        self.overflow = (before ^ self.a) & (self.a ^ operand) & 0x80 != 0;
+    }
+
+    #[inline(never)]
+    fn subtract_decimal(&mut self, operand: u8) {
+        let before = self.a;
+        let borrow = 1 - i32::from(self.carry);
+        let mut difference = from_bcd(before) - from_bcd(operand) - borrow;
+        if difference < 0 {
+            difference += 100;
+        }
+        self.a = to_bcd(difference & 0xFF);
+        self.set_nz(self.a);
+        self.carry = u8::from(i32::from(before) >= i32::from(operand) + borrow);
+        self.overflow = (before ^ self.a) & (self.a ^ operand) & 0x80 != 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn compare(&mut self, register: u8, operand: u8) {
+        self.carry = u8::from(register >= operand);
+        self.set_nz(register.wrapping_sub(operand));
+    }
+
+    #[inline(always)]
+    pub(super) fn bit(&mut self, operand: u8) {
+        self.nonzero = self.a & operand;
+        self.negative = operand;
+        self.overflow = operand & 0x40 != 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn shift_left(&mut self, operand: u8) -> u8 {
+        self.carry = operand >> 7;
+        self.set_nz(operand << 1);
+        operand << 1
+    }
+
+    #[inline(always)]
+    pub(super) fn shift_right(&mut self, operand: u8) -> u8 {
+        self.carry = operand & 1;
+        self.set_nz(operand >> 1);
+        operand >> 1
+    }
+
+    #[inline(always)]
+    pub(super) fn rotate_left(&mut self, operand: u8) -> u8 {
+        let result = operand << 1 | self.carry;
+        self.carry = operand >> 7;
+        self.set_nz(result);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn rotate_right(&mut self, operand: u8) -> u8 {
+        let result = operand >> 1 | self.carry << 7;
+        self.carry = operand & 1;
+        self.set_nz(result);
+        result
+    }
+
+    /// ARR: an AND and a rotation that leave traces of the adder in the flags.
+    pub(super) fn and_rotate(&mut self, operand: u8) {
+        let value = self.a & operand;
+        let result = value >> 1 | self.carry << 7;
+        self.nonzero = result;
+        if !self.decimal {
+            self.negative = result;
+            self.carry = result >> 6 & 1;
+            self.overflow = (result >> 6 ^ result >> 5) & 1 != 0;
+            self.a = result;
+            return;
+        }
+        self.negative = self.carry << 7;
+        self.overflow = (value ^ result) & 0x40 != 0;
+        self.a = result;
+        if (value & 0x0F) + (value & 0x01) > 0x05 {
+            self.a = self.a & 0xF0 | self.a.wrapping_add(0x06) & 0x0F;
+        }
+        if u16::from(value & 0xF0) + u16::from(value & 0x10) > 0x50 {
+            self.a = self.a.wrapping_add(0x60);
+            self.carry = 1;
+        } else {
+            self.carry = 0;
+        }
+    }
+
+    pub(super) fn save(&self, out: &mut StateWriter) {
+        for byte in [self.a, self.x, self.y, self.sp, self.status()] {
+            out.u8(byte);
+        }
+        out.u16(self.pc);
+        out.bool(self.jammed);
+        out.i32(self.cycle);
+    }
+
+    pub(super) fn restore(&mut self, from: &mut StateReader) -> Result<(), StateError> {
+        self.a = from.u8()?;
+        self.x = from.u8()?;
+        self.y = from.u8()?;
+        self.sp = from.u8()?;
+        self.set_status(from.u8()?);
+        self.pc = from.u16()?;
+        self.jammed = from.bool()?;
+        self.cycle = from.i32()?;
+        if !(0..1 << 27).contains(&self.cycle) {
+            return Err(StateError(format!("{} is no cycle of a frame", self.cycle)));
+        }
+        Ok(())
+    }
+}
+
+/// The number that two decimal digits stand for; digits above 9 count as what they are.
+fn from_bcd(byte: u8) -> i32 {
+    i32::from(byte >> 4) * 10 + i32::from(byte & 0x0F)
+}
+
+/// The last two decimal digits of a number.
+fn to_bcd(number: i32) -> u8 {
+    (((number % 100 / 10) << 4) | (number % 10)) as u8
+}

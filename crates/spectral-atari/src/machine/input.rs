@@ -1,0 +1,117 @@
+//! What a player holds: joysticks or paddles, and the switches of the console.
+
+/// The lowest resistance that the field's emulator gives a paddle (knob fully to the right).
+pub const PADDLE_MIN: i32 = 27_450;
+/// The highest resistance that the field's emulator gives a paddle (knob fully to the left).
+pub const PADDLE_MAX: i32 = 790_196;
+/// The resistance at which every game starts.
+pub const PADDLE_DEFAULT: i32 = (PADDLE_MAX - PADDLE_MIN) / 2 + PADDLE_MIN;
+/// How far one frame of a discrete left or right action turns a paddle.
+pub const PADDLE_STEP: i32 = 23_000;
+
+/// What is plugged into the console's two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Controllers {
+    /// A joystick in each port: directions and fire are read from [`Input::up`] and its fellows.
+    Joysticks,
+    /// Two paddles in each port: [`Input::paddles`] and [`Input::paddle_fire`] are read.
+    Paddles,
+}
+
+/// The state of all controls during one frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Joystick pushed up, by player.
+    pub up: [bool; 2],
+    /// Joystick pushed down, by player.
+    pub down: [bool; 2],
+    /// Joystick pushed left, by player.
+    pub left: [bool; 2],
+    /// Joystick pushed right, by player.
+    pub right: [bool; 2],
+    /// Joystick button, by player.
+    pub fire: [bool; 2],
+    /// What is plugged in.
+    pub controllers: Controllers,
+    /// Resistance of each paddle in ohms, [`PADDLE_MIN`] to [`PADDLE_MAX`].
+    pub paddles: [i32; 4],
+    /// Button of each paddle.
+    pub paddle_fire: [bool; 4],
+    /// Game select switch held.
+    pub select: bool,
+    /// Game reset switch held.
+    pub reset: bool,
+    /// Left difficulty switch at A (hard).
+    pub difficulty_a: bool,
+    /// Right difficulty switch at A (hard).
+    pub difficulty_b: bool,
+    /// Television type switch at colour.
+    pub color: bool,
+}
+
+impl Default for Input {
+    /// Nothing pressed, paddles in the middle, both difficulties at B, colour.
+    fn default() -> Self {
+        Input {
+            up: [false; 2],
+            down: [false; 2],
+            left: [false; 2],
+            right: [false; 2],
+            fire: [false; 2],
+            controllers: Controllers::Joysticks,
+            paddles: [PADDLE_DEFAULT; 4],
+            paddle_fire: [false; 4],
+            select: false,
+            reset: false,
+            difficulty_a: false,
+            difficulty_b: false,
+            color: true,
+        }
+    }
+}
+
+/// The levels that the console's pins take from an [`Input`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pins {
+    /// RIOT port A: the two joysticks' directions.
+    pub(super) swcha: u8,
+    /// RIOT port B: the switches.
+    pub(super) swchb: u8,
+    /// Paddle resistances at INPT0 to INPT3; negative where nothing is connected.
+    pub(super) resistance: [i32; 4],
+    /// Buttons at INPT4 and INPT5: `true` when not pressed.
+    pub(super) button_up: [bool; 2],
+}
+
+impl Input {
+    pub(super) fn pins(&self) -> Pins {
+        let mut swcha = 0xFF;
+        let (resistance, button_up) = match self.controllers {
+            Controllers::Joysticks => {
+                for player in 0..2 {
+                    let held = u8::from(self.up[player])
+                        | u8::from(self.down[player]) << 1
+                        | u8::from(self.left[player]) << 2
+                        | u8::from(self.right[player]) << 3;
+                    swcha &= !(if player == 0 { held << 4 } else { held });
+                }
+                ([-1; 4], [!self.fire[0], !self.fire[1]])
+            }
+            Controllers::Paddles => {
+                for (paddle, bit) in [0x80, 0x40, 0x08, 0x04].into_iter().enumerate() {
+                    if self.paddle_fire[paddle] {
+                        swcha &= !bit;
+                    }
+                }
+                (self.paddles, [true; 2])
+            }
+        };
+        let swchb = u8::from(!self.reset)
+            | u8::from(!self.select) << 1
+            | 0x34
+            | u8::from(self.color) << 3
+            | u8::from(self.difficulty_a) << 6
+            | u8::from(self.difficulty_b) << 7;
+        Pins { swcha, swchb, resistance, button_up }
+    }
+}

@@ -1,0 +1,174 @@
+//! Pixels and collisions of a stretch of one line during which no register changes.
+
+use super::masks::{self, Mask};
+use super::{BL, HBLANK, LINE, M0, M1, Missile0, P0, P1, PF, Tia, WIDTH};
+use std::sync::Arc;
+
+/// For each set of objects, the collisions that become possible when all of them are somewhere on the line.
+static POSSIBLE: [u16; 64] = possible();
+
+/// The pairs of objects and the bit of each pair, in the order of the collision registers.
+const PAIRS: [(u8, u8, u16); 15] = [
+    (M0, P1, 0x0001),
+    (M0, P0, 0x0002),
+    (M1, P0, 0x0004),
+    (M1, P1, 0x0008),
+    (P0, PF, 0x0010),
+    (P0, BL, 0x0020),
+    (P1, PF, 0x0040),
+    (P1, BL, 0x0080),
+    (M0, PF, 0x0100),
+    (M0, BL, 0x0200),
+    (M1, PF, 0x0400),
+    (M1, BL, 0x0800),
+    (BL, PF, 0x1000),
+    (P0, P1, 0x4000),
+    (M0, M1, 0x8000),
+];
+
+const fn possible() -> [u16; 64] {
+    let mut table = [0; 64];
+    let mut set = 0;
+    while set < 64 {
+        let mut i = 0;
+        while i < PAIRS.len() {
+            let both = PAIRS[i].0 | PAIRS[i].1;
+            if set as u8 & both == both {
+                table[set] |= PAIRS[i].2;
+            }
+            i += 1;
+        }
+        set += 1;
+    }
+    table
+}
+
+impl Tia {
+    /// Handles pixels `from..to` of the line that began at `line_start`.
+    #[inline]
+    pub(super) fn span(&mut self, line_start: i32, from: i32, to: i32) {
+        let (from, to) = (from as usize, to as usize);
+        if self.vblank & 0x02 == 0 && POSSIBLE[usize::from(self.enabled)] & !self.collisions != 0 {
+            self.collide(from, to);
+        }
+        if self.draw {
+            let line = ((line_start - self.display_start) / LINE) as usize;
+            self.paint(line, from, to);
+        }
+    }
+
+    fn collide(&mut self, from: usize, to: usize) {
+        self.refresh();
+        let window = masks::window(from as u32, to as u32);
+        let missing = POSSIBLE[usize::from(self.enabled)] & !self.collisions;
+        for (first, second, bit) in PAIRS {
+            if missing & bit != 0 {
+                let (a, b) = (self.mask(first), self.mask(second));
+                if (0..3).any(|word| a[word] & b[word] & window[word] != 0) {
+                    self.collisions |= bit;
+                }
+            }
+        }
+    }
+
+    fn mask(&self, object: u8) -> &Mask {
+        &self.masks[object.trailing_zeros() as usize]
+    }
+
+    /// Recomputes the masks that are out of date, of the objects that are on.
+    fn refresh(&mut self) {
+        let due = self.stale & self.enabled;
+        if due == 0 {
+            return;
+        }
+        self.stale &= !due;
+        for (index, object) in [P0, M0, P1, M1, BL, PF].into_iter().enumerate() {
+            if due & object == 0 {
+                continue;
+            }
+            self.masks[index] = match object {
+                P0 => masks::player(self.shown_grp[0], self.position[0], self.nusiz[0], self.skip_first[0]),
+                P1 => masks::player(self.shown_grp[1], self.position[1], self.nusiz[1], self.skip_first[1]),
+                M0 if self.missile0 == Missile0::Hidden => [0; 3],
+                M0 => masks::missile(self.position[2], self.nusiz[0], self.missile0 == Missile0::Wide),
+                M1 => masks::missile(self.position[3], self.nusiz[1], false),
+                BL => masks::ball(self.position[4], self.ctrlpf),
+                _ => masks::playfield(self.playfield, self.mirrored),
+            };
+        }
+    }
+
+    fn paint(&mut self, line: usize, from: usize, to: usize) {
+        self.refresh();
+        let blank_to = if self.hmove_blank { (HBLANK as usize + 8 - 68).clamp(from, to) } else { from };
+        let start = line * WIDTH;
+        let picture = Arc::make_mut(&mut self.pictures[self.current]);
+        let row = &mut picture[start..start + WIDTH];
+        if self.vblank & 0x02 != 0 {
+            row[from..to].fill(0);
+            return;
+        }
+        let [p0, p1, pf, bk] = self.colours;
+        row[from..to].fill(bk);
+        let on = |object: u8| self.enabled & object != 0;
+        let painter = Painter { masks: &self.masks, from, to };
+        let front = self.ctrlpf & 0x04 != 0;
+        if !front {
+            painter.fixed(row, BL, on(BL), pf);
+            if on(PF) {
+                if self.ctrlpf & 0x02 != 0 {
+                    Painter { to: to.min(80), ..painter }.object(row, PF, p0);
+                    Painter { from: from.max(80), ..painter }.object(row, PF, p1);
+                } else {
+                    painter.object(row, PF, pf);
+                }
+            }
+        }
+        painter.fixed(row, P1, on(P1), p1);
+        painter.fixed(row, M1, on(M1), p1);
+        painter.fixed(row, P0, on(P0), p0);
+        painter.fixed(row, M0, on(M0), p0);
+        if front {
+            painter.fixed(row, BL, on(BL), pf);
+            painter.fixed(row, PF, on(PF), pf);
+        }
+        row[from..blank_to].fill(0);
+    }
+}
+
+/// Paints objects over one another, within a stretch of a line.
+#[derive(Clone, Copy)]
+struct Painter<'a> {
+    masks: &'a [Mask; 6],
+    from: usize,
+    to: usize,
+}
+
+impl Painter<'_> {
+    fn fixed(&self, row: &mut [u8], object: u8, on: bool, colour: u8) {
+        if on {
+            self.object(row, object, colour);
+        }
+    }
+
+    fn object(&self, row: &mut [u8], object: u8, colour: u8) {
+        if self.from >= self.to {
+            return;
+        }
+        let mask = &self.masks[object.trailing_zeros() as usize];
+        let window = masks::window(self.from as u32, self.to as u32);
+        for word in 0..3 {
+            let mut bits = mask[word] & window[word];
+            while bits != 0 {
+                let start = bits.trailing_zeros();
+                let run = (!(bits >> start)).trailing_zeros();
+                let at = word * 64 + start as usize;
+                row[at..at + run as usize].fill(colour);
+                if start + run >= 64 {
+                    break;
+                }
+                bits &= u64::MAX << (start + run);
+            }
+        }
+    }
+}
