@@ -116,6 +116,7 @@ impl Plan {
                 let value = plain(value).ok_or_else(|| wrong(format!("'{key}' is no plain value")))?;
                 settings.set(key, &value).map_err(|e| wrong(e.to_string()))?;
             }
+            settings.validate().map_err(|e| wrong(e.to_string()))?;
             let plan =
                 AgentPlan::new(&get.text("agent")?, &get.text("codec")?, get.integer("seed")?, settings);
             if plan.id != get.text("id")? {

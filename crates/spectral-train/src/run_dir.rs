@@ -6,6 +6,7 @@ use crate::plan::{Plan, quote};
 use crate::store::{StoreError, is_temporary, sweep_temporaries, write_atomically};
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where a run stands.
@@ -68,9 +69,10 @@ impl RunDir {
         let dir = RunDir { path: path.into() };
         let text = plan.to_toml(&timestamp(), command, &Hardware::here());
         // What cannot be read back could never be resumed.
-        let copy = Plan::from_toml(&text, &path.join("run.toml"));
-        if copy.map_err(|e| TrainError::Usage(e.to_string()))? != (Plan { threads: 0, ..plan.clone() }) {
-            return Err(TrainError::Usage("some setting is too long or too large to be recorded".into()));
+        let unfit = |why: String| TrainError::Usage(format!("this run could not be resumed: {why}"));
+        let copy = Plan::from_toml(&text, Path::new("its run.toml")).map_err(|e| unfit(e.to_string()))?;
+        if copy != (Plan { threads: 0, ..plan.clone() }) {
+            return Err(unfit("some setting does not read back as it is written".into()));
         }
         std::fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
         // First, so that a run killed from here on can be resumed.
@@ -105,11 +107,12 @@ impl RunDir {
     pub fn open(path: &Path) -> Result<(Self, Plan), TrainError> {
         let file = path.join("run.toml");
         let text = std::fs::read_to_string(&file).map_err(|e| {
-            TrainError::Usage(format!(
-                "{} is not a run directory: cannot read {}: {e}",
-                path.display(),
-                file.display()
-            ))
+            let text =
+                format!("{} is not a run directory: cannot read {}: {e}", path.display(), file.display());
+            match e.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => TrainError::Usage(text),
+                _ => TrainError::Data(text),
+            }
         })?;
         let plan = Plan::from_toml(&text, &file)?;
         Ok((RunDir { path: path.into() }, plan))

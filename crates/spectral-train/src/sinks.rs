@@ -1,7 +1,7 @@
 //! Where one agent's metrics go: CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
-use crate::store::{CsvWriter, EventWriter, Field, StoreError, sync_folder};
+use crate::store::{CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;
 
@@ -119,6 +119,7 @@ impl Sinks {
 
     /// Opens the files of an interrupted run and cuts them back to the recorded lengths.
     pub fn resume(folder: &Path, columns: &[String], at: &Recorded) -> Result<Self, StoreError> {
+        sweep_temporaries(folder)?;
         let [episodes, metrics, td_error] = at.lengths;
         Ok(Sinks {
             episodes: CsvWriter::resume(&folder.join(EPISODES), episodes)?,

@@ -27,6 +27,8 @@ const SLICE: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(100);
 /// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
 const SHORTEST_TICK: Duration = Duration::from_millis(2);
+/// Beyond this, bytes could no longer be counted.
+const MOST_TRANSITIONS: usize = 1_000_000_000_000_000;
 /// More threads than any machine has for this.
 const MOST_THREADS: usize = 4096;
 
@@ -80,6 +82,12 @@ impl Memory {
         let task = workshop.task(plan)?;
         let mut needed = 0;
         for agent in &plan.agents {
+            let replay = agent.settings.replay;
+            if replay > MOST_TRANSITIONS {
+                return Err(TrainError::Usage(format!(
+                    "a replay of {replay} transitions is more than any memory holds: use a smaller one (--set replay=…)"
+                )));
+            }
             needed += memory_bytes(&agent.settings, task.spec(), workshop.codec(agent)?.as_ref())?;
         }
         Ok(Memory { needed, available: available_memory() })

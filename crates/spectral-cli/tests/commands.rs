@@ -1,0 +1,179 @@
+//! What every command prints, for people and for programs.
+
+mod common;
+
+use common::*;
+
+#[test]
+fn every_table_is_valid_json_on_demand() {
+    let place = Place::new();
+    place.train("--agents spectral,clipped --frames 2500 --out run").code(0);
+    for command in [
+        "tasks",
+        "agents",
+        "agents --settings",
+        "doctor",
+        "decompose 6.5 -3 0 1e300",
+        "eval run --episodes 1",
+        "report run",
+    ] {
+        let people = place.run(command).code(0);
+        assert!(people.out.lines().count() > 1, "{command}: {}", people.out);
+        let json = place.run(&format!("{command} --json")).code(0).json();
+        let filled = json.as_array().is_some_and(|rows| !rows.is_empty()) || json["tasks"].is_array();
+        assert!(filled, "{command}: {json}");
+    }
+    // Measuring takes seconds, however little is measured: once is enough.
+    assert!(place.run("bench --seconds 0.001 --json").code(0).json().as_array().unwrap().len() > 5);
+    let tasks = place.run("tasks --json").json();
+    let names: Vec<&str> = tasks.as_array().unwrap().iter().map(|t| t["task"].as_str().unwrap()).collect();
+    for task in ["exponential-pong-mini", "ponglantis-mini", "2048", "investor", "catch-scale"] {
+        assert!(names.contains(&task), "{names:?}");
+    }
+}
+
+#[test]
+fn decompose_draws_figure_2() {
+    let place = Place::new();
+    let ran = place.run("decompose 6.5").code(0);
+    assert!(ran.out.contains("0.875"), "{}", ran.out);
+    let json = place.run("decompose 6.5 --json --max-frequency 3").json();
+    assert_eq!(json[0]["elements"], serde_json::json!([1.0, 1.0, 0.875, 0.0]));
+    assert_eq!(json[0]["recovered"], 6.5);
+    let ran = place.run("decompose 100 --max-frequency 2").code(0);
+    assert!(ran.out.contains("saturated"), "{}", ran.out);
+    for bad in ["decompose nan", "decompose inf", "decompose x", "decompose 1 --base 1", "decompose"] {
+        place.run(bad).code(2);
+    }
+    place.run("decompose 1 --max-frequency 99999999999").code(2);
+}
+
+#[test]
+fn completions_know_every_command() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = place.run(&format!("completions {shell}")).code(0).out;
+        for command in
+            ["demo", "train", "resume", "eval", "report", "tasks", "agents", "decompose", "bench", "doctor"]
+        {
+            assert!(script.contains(command), "{shell}: no {command}");
+        }
+    }
+    place.run("completions tcl").code(2);
+    place.run("--help").code(0);
+    place.run("").code(2);
+}
+
+#[test]
+fn evaluation_is_deterministic_and_ends() {
+    let place = Place::new();
+    // 2048 and Catch end for different reasons; an untrained greedy player must not play for ever.
+    for task in ["2048", "catch-scale", "exponential-pong-mini"] {
+        let ran = place.run(&format!(
+            "train --task {task} --frames 300 --set batch=4 --set replay=100 --set hidden=8 --set learning_starts=50 --out {task}"
+        ));
+        ran.code(0);
+        let first = place.run(&format!("eval {task} --episodes 2 --epsilon 0 --json")).code(0);
+        assert_eq!(
+            first.out,
+            place.run(&format!("eval {task} --episodes 2 --epsilon 0 --json")).out,
+            "{task}"
+        );
+        let random = place.run(&format!("eval {task} --episodes 2 --epsilon 1 --json")).code(0);
+        assert_eq!(random.json()[0]["episodes"], 2);
+    }
+    for bad in ["--episodes 0", "--epsilon 2", "--epsilon nan", "--epsilon x"] {
+        place.run(&format!("eval 2048 {bad}")).code(2);
+    }
+}
+
+#[test]
+fn a_reader_who_has_gone_and_a_full_output_are_no_panic() {
+    let place = Place::new();
+    for command in ["tasks", "agents --settings", "decompose 1 2 3", "completions bash", "doctor --json"] {
+        let mut child = place.start(command);
+        drop(child.stdout.take());
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
+        if let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") {
+            let output = place.command(command).stdout(full).output().unwrap();
+            Ran::of(output).code(3).says(&["cannot write"]);
+        }
+    }
+    // Nor does training stop because nobody reads what it says.
+    let mut child = place.start(&train("--frames 2500 --out deaf"));
+    drop(child.stderr.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn every_task_and_way_of_seeing_it_trains() {
+    let place = Place::new();
+    let tasks = place.run("tasks --json").json();
+    let mut ways = 0;
+    for task in tasks.as_array().unwrap() {
+        let name = task["task"].as_str().unwrap();
+        for seen in task["observations"].as_array().unwrap().iter().map(|o| o.as_str().unwrap()) {
+            let (frames, agent) = match seen {
+                // The large network is slow, and the same for all: three tasks will do.
+                "pixels" if !["pong-mini", "reverse-ponglantis-mini", "catch-scale"].contains(&name) => {
+                    continue;
+                }
+                "pixels" => (24, "rich"),
+                "planes" => (120, "spectral"),
+                _ => (400, "rich"),
+            };
+            let suffix = if agent == "rich" { ".toml" } else { "" };
+            let ran = place.run(&format!(
+                "train --task {name} --set observation={seen} --agents {agent}{suffix} --frames {frames} \
+                 --set batch=4 --set replay=100 --set learning_starts=20 --set hidden=8 --out {name}-{seen}"
+            ));
+            ran.code(0);
+            let metrics = place.path(&format!("{name}-{seen}/agents/{agent}-s1/metrics.csv"));
+            let last = std::fs::read_to_string(metrics).unwrap().lines().last().unwrap().to_string();
+            let updates: u64 = last.split(',').nth(1).unwrap().parse().unwrap();
+            assert!(updates > 0, "{name} by {seen}: {last}");
+            ways += 1;
+        }
+    }
+    assert!(ways > 12, "{ways}");
+    place.run("train --task investor --set observation=pixels --out x").code(2).says(&["vector"]);
+    assert!(!place.path("x").exists());
+}
+
+#[test]
+fn the_demo_ends_in_a_table_and_a_report() {
+    let place = Place::new();
+    let ran = place.run("demo --seeds 1 --frames 300 --set hidden=8 --set batch=4 --set replay=200").code(0);
+    assert!(ran.out.contains("spectral") && ran.out.contains("report:"), "{}", ran.out);
+    assert!(place.path("demo/report/index.html").exists() || ran.out.contains(".html"), "{}", ran.out);
+    let before = snapshot(&place.path("demo"));
+    place.run("demo --seeds 1").code(2).says(&["demo exists already"]);
+    assert_same(&snapshot(&place.path("demo")), &before);
+}
+
+/// On a terminal, training shows a line per agent and an overall bar.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_gets_a_line_per_agent() {
+    let place = Place::new();
+    let command = format!(
+        "{} {}",
+        env!("CARGO_BIN_EXE_spectral"),
+        train("--agents spectral,popart --frames 4000 --out tty")
+    );
+    let script = std::process::Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(place.0.path())
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null())
+        .output();
+    let Ok(output) = script else {
+        return skipped("no `script` command, so the bars were not looked at");
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("panicked at"), "{said}");
+    assert!(said.contains("spectral-s1") && said.contains("popart-s1") && said.contains('\x1b'), "{said}");
+    assert!(said.contains("frames/s") || said.contains("starting"), "{said}");
+}

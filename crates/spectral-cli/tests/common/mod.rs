@@ -1,0 +1,204 @@
+//! The real command, run as a user runs it, and what tests want to know about the folders it leaves.
+
+// Every test file takes what it needs.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Settings that make a run small: a little network, a replay that wraps many times.
+pub const SMALL: &[&str] = &[
+    "hidden=16",
+    "batch=8",
+    "replay=1500",
+    "learning_starts=200",
+    "target_period=300",
+    "epsilon_frames=2000",
+    "log_frames=500",
+];
+
+/// An agent file with every option that the presets leave off.
+pub const RICH: &str =
+    "# Every option at once.\ncodec = \"compressed\"\nprioritised = true\ndouble = true\ndueling = true\n";
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the command speaks UTF-8");
+        let ran = Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) };
+        assert!(!ran.err.contains("panicked at"), "a panic reached the user: {}", ran.err);
+        for (what, said) in [("output", &ran.out), ("errors", &ran.err)] {
+            assert!(!said.contains('\x1b'), "escape codes in {what} that go to no terminal: {said:?}");
+            assert!(!said.contains('\r'), "a bar in {what} that go to no terminal: {said:?}");
+        }
+        ran
+    }
+
+    /// Fails unless the command ended with this code.
+    #[track_caller]
+    pub fn code(self, expected: i32) -> Self {
+        assert_eq!(self.code, Some(expected), "{self:#?}");
+        self
+    }
+
+    /// Fails unless standard error has all of these.
+    #[track_caller]
+    pub fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.err.contains(word), "no '{word}' in: {}", self.err);
+        }
+        self
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}", self.out))
+    }
+}
+
+/// A folder of one test with the command at work inside it.
+pub struct Place(pub TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Place(TempDir::new().expect("a temporary folder"));
+        std::fs::write(place.path("rich.toml"), RICH).unwrap();
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The command, with arguments separated by blanks.
+    pub fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spectral"));
+        command.args(arguments.split_whitespace()).current_dir(self.0.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the command to its end.
+    pub fn run(&self, arguments: &str) -> Ran {
+        Ran::of(self.command(arguments).output().expect("the command starts"))
+    }
+
+    /// Starts the command and returns at once.
+    pub fn start(&self, arguments: &str) -> Child {
+        self.command(arguments).spawn().expect("the command starts")
+    }
+
+    /// `train` with small settings and these further arguments.
+    pub fn train(&self, arguments: &str) -> Ran {
+        self.run(&train(arguments))
+    }
+}
+
+/// The arguments of a small training run.
+pub fn train(arguments: &str) -> String {
+    let set: String = SMALL.iter().map(|pair| format!(" --set {pair}")).collect();
+    format!("train --task exponential-pong-mini{set} {arguments}")
+}
+
+/// Every file under a folder, by its path inside it. Links count as what they point to.
+pub fn snapshot(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fn walk(root: &Path, folder: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(root, &path, files);
+            } else if path.file_name().unwrap() != ".lock" {
+                let name = path.strip_prefix(root).unwrap().display().to_string();
+                files.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut files = BTreeMap::new();
+    walk(folder, folder, &mut files);
+    files
+}
+
+/// What must never depend on how a run was interrupted or who else took part: weights and metrics of every agent.
+pub fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = snapshot(&run.join("agents"));
+    files.retain(|name, _| name.ends_with(".csv") || name.ends_with("model.bin"));
+    files
+}
+
+/// Fails, naming the file, unless two sets of files are the same to the bit.
+#[track_caller]
+pub fn assert_same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (name, bytes) in expected {
+        let other = &found[name];
+        let at = bytes.iter().zip(other).position(|(a, b)| a != b);
+        assert!(bytes == other, "{name} differs at byte {at:?} ({} and {} bytes)", other.len(), bytes.len());
+    }
+}
+
+/// The checkpoints of a run, oldest first.
+pub fn checkpoints(run: &Path) -> Vec<PathBuf> {
+    files_in(&run.join("checkpoints"), ".checkpoint")
+}
+
+/// The replay segments of a run, in order of their names.
+pub fn segments(run: &Path) -> Vec<PathBuf> {
+    files_in(&run.join("checkpoints"), ".segment")
+}
+
+fn files_in(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.flatten().map(|e| e.path());
+    let mut paths: Vec<PathBuf> =
+        names.filter(|p| p.to_string_lossy().ends_with(suffix) && !hidden(p)).collect();
+    paths.sort();
+    paths
+}
+
+/// Whether a file is one that a killed process left half-written.
+pub fn hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+}
+
+/// `state.toml`, and the sum of its agents' frames.
+pub fn frames(run: &Path) -> u64 {
+    let text = std::fs::read_to_string(run.join("state.toml")).unwrap_or_default();
+    let counts = text.lines().filter_map(|line| line.strip_prefix("frames = "));
+    counts.map(|n| n.parse::<u64>().expect("a count")).sum()
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends a signal by its name.
+pub fn signal(child: &Child, name: &str) {
+    let done = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status();
+    assert!(done.expect("a shell").success());
+}
+
+/// Says that a test was skipped so that it is heard: libtest swallows what eprintln! says in tests that pass.
+pub fn skipped(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
+
+/// Whether the comparisons with other software must run.
+pub fn oracles() -> bool {
+    std::env::var("SPECTRAL_ORACLES").is_ok_and(|value| value == "1")
+}

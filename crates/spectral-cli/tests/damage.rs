@@ -1,0 +1,276 @@
+//! Damaged, foreign and missing files, and a disk that is full: the file is named, nothing is overwritten, and there is a
+//! way on from what is whole.
+
+mod common;
+
+use common::*;
+use std::path::{Path, PathBuf};
+
+/// A run that was stopped in the middle with two checkpoints, and what it would have become.
+struct Halted {
+    place: Place,
+    run: PathBuf,
+    whole: std::collections::BTreeMap<String, Vec<u8>>,
+}
+
+impl Halted {
+    fn new() -> Self {
+        let place = Place::new();
+        let arguments = "--agents spectral,rich.toml --frames 50000 --set checkpoint_seconds=0.02";
+        place.train(&format!("{arguments} --out whole")).code(0);
+        let mut child = place.start(&train(&format!("{arguments} --out run")));
+        let run = place.path("run");
+        wait_until("two checkpoints", || checkpoints(&run).len() >= 2 || child.try_wait().unwrap().is_some());
+        assert!(child.try_wait().unwrap().is_none(), "it ended before two checkpoints were seen");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let whole = results(&place.path("whole"));
+        Halted { place, run, whole }
+    }
+
+    /// A fresh copy of the run under another name, without what the kill left half-written.
+    fn copy(&self, name: &str) -> PathBuf {
+        let to = self.place.path(name);
+        let whole = |(file, _): &(String, _)| !hidden(Path::new(file));
+        for (file, bytes) in snapshot(&self.run).into_iter().filter(whole) {
+            let path = to.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        to
+    }
+}
+
+fn flip_a_bit(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 8;
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named_the_previous_one_is_offered_and_ends_the_same() {
+    let halted = Halted::new();
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 4] = [
+        ("corrupt", flip_a_bit),
+        ("truncated", |p| {
+            let bytes = std::fs::read(p).unwrap();
+            std::fs::write(p, &bytes[..bytes.len() - 100]).unwrap();
+        }),
+        ("empty", |p| std::fs::write(p, b"").unwrap()),
+        ("foreign", |p| std::fs::write(p, "\x7fELF and whatever follows in another kind of file").unwrap()),
+    ];
+    for (kind, damage) in damages {
+        let run = halted.copy(kind);
+        let all = checkpoints(&run);
+        let [.., previous, newest] = all.as_slice() else { panic!("{all:?}") };
+        damage(newest);
+        let before = snapshot(&run);
+        let ran = halted.place.run(&format!("resume {kind}")).code(3);
+        let offer = format!("--checkpoint {kind}/checkpoints/{}", name(previous));
+        ran.says(&[name(newest), &offer, "nothing was changed"]);
+        assert_same(&snapshot(&run), &before);
+        halted.place.run(&format!("resume {kind} {offer}")).code(0);
+        assert_same(&results(&run), &halted.whole);
+        assert_eq!(checkpoints(&run).len(), 2, "the damaged one has made room");
+    }
+}
+
+#[test]
+fn when_no_checkpoint_is_whole_the_command_says_so() {
+    let halted = Halted::new();
+    let run = halted.copy("hopeless");
+    checkpoints(&run).iter().for_each(|p| flip_a_bit(p));
+    let before = snapshot(&run);
+    halted.place.run("resume hopeless").code(3).says(&["no other sound checkpoint"]);
+    assert_same(&snapshot(&run), &before);
+    // Checkpoints that are gone must not mean a new start over what was measured.
+    std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
+    let before = snapshot(&run);
+    halted.place.run("resume hopeless").code(3).says(&["no checkpoint", "nothing was changed"]);
+    assert_same(&snapshot(&run), &before);
+    let ran = halted.place.run("resume hopeless --checkpoint absent").code(3);
+    ran.says(&["absent"]);
+}
+
+#[test]
+fn a_damaged_segment_costs_nothing_else() {
+    let halted = Halted::new();
+    let run = halted.copy("segment");
+    // The last agent's newest: agents before it have been read by then, and must not have been cut back.
+    let segment = segments(&run).into_iter().rfind(|p| name(p).starts_with("spectral")).unwrap();
+    let whole = std::fs::read(&segment).unwrap();
+    flip_a_bit(&segment);
+    let before = snapshot(&run);
+    let ran = halted.place.run("resume segment").code(3).says(&[name(&segment)]);
+    assert_same(&snapshot(&run), &before);
+    // Either another checkpoint can do without it and ends the same, or none is offered.
+    if let Some((_, offer)) = ran.err.split_once("--checkpoint ") {
+        let offer = offer.split('`').next().unwrap();
+        halted.place.run(&format!("resume segment --checkpoint {offer}")).code(0);
+    } else {
+        assert!(ran.err.contains("no other sound checkpoint"), "{}", ran.err);
+        std::fs::write(&segment, whole).unwrap();
+        halted.place.run("resume segment").code(0);
+    }
+    assert_same(&results(&run), &halted.whole);
+
+    let run = halted.copy("missing");
+    let segment = segments(&run).pop().unwrap();
+    std::fs::remove_file(&segment).unwrap();
+    halted.place.run("resume missing").code(3).says(&[name(&segment)]);
+}
+
+#[test]
+fn a_failed_attempt_with_an_older_checkpoint_leaves_the_newest_usable() {
+    let halted = Halted::new();
+    let run = halted.copy("run2");
+    let oldest = checkpoints(&run).remove(0);
+    let kept = halted.place.path("kept.checkpoint");
+    std::fs::copy(&oldest, &kept).unwrap();
+    // Sound, of this run, but a segment is not there that the last agent needs: the first has been read by then.
+    let segment = segments(&run).into_iter().find(|p| name(p).starts_with("rich")).unwrap();
+    let aside = segment.with_extension("aside");
+    std::fs::rename(&segment, &aside).unwrap();
+    let before = snapshot(&run);
+    let ran = halted.place.run("resume run2 --checkpoint kept.checkpoint").code(3);
+    ran.says(&[name(&segment)]);
+    assert_same(&snapshot(&run), &before);
+    std::fs::rename(&aside, &segment).unwrap();
+    halted.place.run("resume run2").code(0);
+    assert_same(&results(&run), &halted.whole);
+    let run = halted.copy("run3");
+    halted.place.run("resume run3 --checkpoint kept.checkpoint").code(0);
+    assert_same(&results(&run), &halted.whole);
+    assert!(kept.exists(), "a checkpoint that the user keeps elsewhere is the user's");
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_refused() {
+    let halted = Halted::new();
+    halted.place.train("--agents popart --frames 500 --out other").code(0);
+    let foreign = checkpoints(&halted.place.path("other")).pop().unwrap();
+    let before = snapshot(&halted.run);
+    let ran =
+        halted.place.run(&format!("resume run --checkpoint other/checkpoints/{}", name(&foreign))).code(3);
+    ran.says(&[name(&foreign), "other settings"]);
+    assert_same(&snapshot(&halted.run), &before);
+    // Nor may run.toml be changed under a checkpoint.
+    let run = halted.copy("edited");
+    let plan = std::fs::read_to_string(run.join("run.toml")).unwrap();
+    std::fs::write(run.join("run.toml"), plan.replacen("batch = 8", "batch = 9", 1)).unwrap();
+    halted.place.run("resume edited").code(3).says(&["other settings"]);
+}
+
+#[test]
+fn a_damaged_description_or_table_or_model_is_named() {
+    let halted = Halted::new();
+    let run = halted.copy("plan");
+    let file = run.join("run.toml");
+    let plan = std::fs::read_to_string(&file).unwrap();
+    for (broken, word) in [
+        (plan[..plan.rfind("learning_rate =").unwrap() + 15].to_string(), "learning_rate"),
+        (String::new(), ""),
+        ("\u{0}".into(), ""),
+        (plan.replacen("format = 1", "format = 99", 1), "another version"),
+        (plan.replacen("seed = 1", "seed = -1", 1), "seed"),
+        (plan.replacen("checkpoint_seconds = 0.02", "checkpoint_seconds = -1.0", 1), "seconds"),
+        (plan.replacen("checkpoint_seconds = 0.02", "checkpoint_seconds = inf", 1), "seconds"),
+        (plan.replacen("frames = 50000", "frames = 0", 1), "frames"),
+        (plan.replacen("batch = 8", "batch = \"x\"", 1), "batch"),
+        (plan.replacen("hidden = \"16\"", "hidden = \"x\"", 1), "hidden"),
+        (plan.replacen("id = \"spectral-s1\"", "id = \"../../escape\"", 1), "id"),
+    ] {
+        std::fs::write(&file, &broken).unwrap();
+        let before = snapshot(&run);
+        for command in ["resume plan", "eval plan"] {
+            let ran = halted.place.run(command);
+            assert!(ran.code == Some(3) || ran.code == Some(2), "{command} with {word}: {ran:?}");
+            assert!(ran.err.contains("run.toml") || ran.err.contains(word), "{command}: {}", ran.err);
+        }
+        assert_same(&snapshot(&run), &before);
+    }
+    std::fs::write(&file, [0xff, 0xfe]).unwrap();
+    halted.place.run("resume plan").code(3).says(&["run.toml"]);
+
+    let run = halted.copy("table");
+    std::fs::write(run.join("agents/rich-s1/metrics.csv"), "frame\n").unwrap();
+    let before = snapshot(&run);
+    halted.place.run("resume table").code(3).says(&["agents/rich-s1/metrics.csv"]);
+    assert_same(&snapshot(&run), &before);
+
+    flip_a_bit(&halted.place.path("whole/agents/rich-s1/model.bin"));
+    halted.place.run("eval whole").code(3).says(&["model.bin"]);
+}
+
+/// A file that the disk has no room for stops the run cleanly.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_table_that_cannot_grow_stops_the_run_cleanly() {
+    let halted = Halted::new();
+    let run = halted.place.path("full");
+    std::fs::create_dir_all(run.join("agents/rich-s1")).unwrap();
+    std::fs::copy(halted.run.join("run.toml"), run.join("run.toml")).unwrap();
+    let table = run.join("agents/rich-s1/metrics.csv");
+    std::os::unix::fs::symlink("/dev/full", &table).unwrap();
+    let ran = halted.place.run("resume full").code(3);
+    ran.says(&["rich-s1/metrics.csv", "disk is full", "`spectral resume full` goes on"]);
+    std::fs::remove_file(&table).unwrap();
+    halted.place.run("resume full").code(0);
+    assert_same(&results(&run), &halted.whole);
+}
+
+/// A file system of two megabytes: the run fills it, stops with its last checkpoint intact, and goes on once there is room.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_leaves_the_last_checkpoint_intact() {
+    let place = Place::new();
+    // A mount of our own, in a namespace of our own, so that nothing can be left behind.
+    let possible = std::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", "mount -t tmpfs -o size=1m none /mnt"])
+        .output()
+        .is_ok_and(|o| o.status.success());
+    if !possible {
+        return skipped("this system lets us mount nothing, so no disk was filled");
+    }
+    let arguments =
+        "--agents spectral,rich.toml --frames 40000 --set checkpoint_seconds=0.02 --set replay=20000";
+    place.train(&format!("{arguments} --out whole")).code(0);
+    std::fs::create_dir(place.path("small")).unwrap();
+    let script = format!(
+        "set -u; mount -t tmpfs -o size=1400k none small || exit 9
+         $SPECTRAL {} > out 2> err; echo $? > code
+         ls -A small/run/checkpoints > left
+         $SPECTRAL resume small/run 2> err2; echo $? > code2
+         mount -o remount,size=64m small || exit 9
+         $SPECTRAL resume small/run 2> err3; echo $? > code3
+         cp -r small/run finished",
+        train(&format!("{arguments} --out small/run"))
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", &script])
+        .env("SPECTRAL", env!("CARGO_BIN_EXE_spectral"))
+        .current_dir(place.0.path())
+        .output()
+        .unwrap();
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap_or_default();
+    assert!(output.status.success(), "{output:?} {}", read("err"));
+    for (code, err) in [("code", "err"), ("code2", "err2")] {
+        assert_eq!(read(code).trim(), "3", "{}", read(err));
+        assert!(
+            read(err).contains("disk is full") && read(err).contains("spectral resume small/run"),
+            "{}",
+            read(err)
+        );
+        assert!(!read(err).contains("panicked at"), "{}", read(err));
+    }
+    assert!(read("left").contains(".checkpoint"), "{}", read("left"));
+    assert!(!read("left").contains("spectral-tmp"), "{}", read("left"));
+    assert_eq!(read("code3").trim(), "0", "{}", read("err3"));
+    assert_same(&results(&place.path("finished")), &results(&place.path("whole")));
+}

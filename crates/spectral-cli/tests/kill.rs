@@ -1,0 +1,163 @@
+//! A run that is killed, interrupted and resumed ends with the same bits as one that was left alone.
+#![cfg(unix)]
+
+mod common;
+
+use common::*;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// A small generator: moments must be the same in every run of the test.
+struct Moments(u64);
+
+impl Moments {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Whether a run looks as if it was killed while it wrote a checkpoint: a half-written file, or a segment that is newer
+/// than the newest checkpoint.
+fn killed_while_writing(run: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(run.join("checkpoints")) else { return false };
+    let half = entries.flatten().any(|e| hidden(&e.path()));
+    let written = |path: &Path| path.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let newest = checkpoints(run).last().map_or(SystemTime::UNIX_EPOCH, |p| written(p));
+    half || segments(run).iter().any(|p| written(p) > newest)
+}
+
+/// Twenty kills at random moments and five while a checkpoint is being written, of a population that has everything that
+/// a checkpoint must keep: statistics that move, priorities, a replay that wraps.
+#[test]
+fn killed_at_twenty_random_moments_and_resumed_the_result_is_the_same_to_the_bit() {
+    let place = Place::new();
+    const FRAMES: u64 = 240_000;
+    const KILLS: u32 = 25;
+    let arguments =
+        format!("--agents spectral,popart,rich.toml --frames {FRAMES} --set checkpoint_seconds=0.03");
+    place.train(&format!("{arguments} --out whole")).code(0);
+    let run = place.path("killed");
+    let mut moments = Moments(20);
+    let (mut killed, mut progressed, mut while_writing) = (0, 0, 0);
+    // In milliseconds; follows the machine's pace, so that the kills are spread over the whole run.
+    let mut longest = 120.0f64;
+    let mut before = checkpoints(&run);
+    while killed < KILLS {
+        let mut child = if run.join("run.toml").exists() {
+            place.start("resume killed")
+        } else {
+            // A kill before `run.toml` was whole leaves a folder that counts as empty.
+            place.start(&train(&format!("{arguments} --out killed")))
+        };
+        if killed < 20 {
+            std::thread::sleep(Duration::from_millis(moments.below(longest as u64)));
+        } else {
+            let known = segments(&run);
+            wait_until("a checkpoint", || segments(&run) != known || child.try_wait().unwrap().is_some());
+        }
+        let ended = child.try_wait().unwrap();
+        assert!(
+            ended.is_none(),
+            "{ended:?} after {killed} kills: {:?}",
+            Ran::of(child.wait_with_output().unwrap())
+        );
+        child.kill().unwrap();
+        Ran::of(child.wait_with_output().unwrap());
+        killed += 1;
+        let now = checkpoints(&run);
+        let further = now.last() > before.last();
+        progressed += u32::from(further);
+        let ahead = frames(&run) as f64 / (3.0 * FRAMES as f64) > f64::from(killed) / f64::from(KILLS);
+        longest *= if ahead {
+            0.7
+        } else if further {
+            1.0
+        } else {
+            1.3
+        };
+        longest = longest.clamp(20.0, 3000.0);
+        before = now;
+        while_writing += u32::from(killed_while_writing(&run));
+    }
+    place.run("resume killed").code(0).says(&["resuming", "done"]);
+    assert_same(&results(&run), &results(&place.path("whole")));
+    println!("{progressed} of {killed} sittings came further, {while_writing} were killed while writing");
+    assert!(progressed >= 8, "only {progressed} sittings came further");
+    assert!(while_writing >= 3, "only {while_writing} kills fell into the writing of a checkpoint");
+    // Nothing that killed sittings left is there for ever.
+    assert_eq!(checkpoints(&run).len(), 2);
+    assert_eq!(checkpoints(&place.path("whole")).len(), 2);
+    let files = snapshot(&run);
+    assert!(!files.keys().any(|name| name.contains("spectral-tmp")), "{:?}", files.keys());
+}
+
+#[test]
+fn ctrl_c_saves_says_how_to_resume_and_changes_nothing() {
+    let place = Place::new();
+    let arguments = "--agents spectral,rich.toml --frames 30000";
+    place.train(&format!("{arguments} --out whole")).code(0);
+    let child = place.start(&train(&format!("{arguments} --out cut")));
+    let run = place.path("cut");
+    wait_until("some metrics", || {
+        std::fs::metadata(run.join("agents/spectral-s1/metrics.csv")).is_ok_and(|m| m.len() > 2000)
+    });
+    signal(&child, "INT");
+    let ran = Ran::of(child.wait_with_output().unwrap()).code(130);
+    ran.says(&["saving a checkpoint", "interrupted", "`spectral resume cut`"]);
+    let state = std::fs::read_to_string(run.join("state.toml")).unwrap();
+    assert!(state.contains("status = \"interrupted\""), "{state}");
+    assert!((1..60_000).contains(&frames(&run)), "{state}");
+    let unfinished = place.run("eval cut").code(2);
+    assert!(
+        unfinished.err.contains("no model yet") && unfinished.err.contains("resume"),
+        "{}",
+        unfinished.err
+    );
+    place.run("report cut").code(0);
+    place.run("resume cut").code(0);
+    assert_same(&results(&run), &results(&place.path("whole")));
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_loses_nothing_that_was_saved() {
+    let place = Place::new();
+    // Steps that take long: after the first Ctrl-C the command is busy for a while.
+    let slow = "train --task pong-mini --set observation=pixels --set batch=32 --set replay=400 --set learning_starts=50 \
+                --set update_period=1 --set log_frames=10 --frames 100000 --out slow";
+    let mut child = place.start(slow);
+    let metrics = place.path("slow/agents/spectral-s1/metrics.csv");
+    wait_until("some updates", || {
+        std::fs::read_to_string(&metrics).is_ok_and(|text| text.lines().any(|line| line.starts_with("60,")))
+    });
+    signal(&child, "INT");
+    std::thread::sleep(Duration::from_millis(30));
+    if child.try_wait().unwrap().is_none() {
+        signal(&child, "INT");
+    }
+    let start = std::time::Instant::now();
+    let ran = Ran::of(child.wait_with_output().unwrap()).code(130);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(ran.err.contains("saving a checkpoint"), "{}", ran.err);
+    // Whichever came first, the run is in order.
+    place.run("report slow").code(0);
+}
+
+#[test]
+fn a_run_belongs_to_one_process_at_a_time() {
+    let place = Place::new();
+    let mut child = place.start(&train("--frames 100000000 --out busy"));
+    wait_until("the run", || place.path("busy/state.toml").exists());
+    let agents = place.path("busy/agents");
+    place.run("resume busy").code(2).says(&["another process is at work in busy"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Nothing was saved yet: it begins again, and a polite kill is as good as Ctrl-C.
+    std::fs::remove_dir_all(&agents).unwrap();
+    let child = place.start("resume busy");
+    wait_until("a sitting", || {
+        agents.join("spectral-s1/metrics.csv").metadata().is_ok_and(|m| m.len() > 900)
+    });
+    signal(&child, "TERM");
+    Ran::of(child.wait_with_output().unwrap()).code(130);
+}
