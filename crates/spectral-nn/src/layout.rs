@@ -191,7 +191,7 @@ impl Plan {
     /// Floats that a network holds for each sample of its largest batch.
     pub fn floats_per_sample(&self) -> usize {
         let kept: usize = self.input + self.trunk.iter().map(Affine::output_len).sum::<usize>();
-        kept + 4 * self.widest() + 7 * self.raw
+        kept + 4 * self.widest() + 8 * self.raw
     }
 }
 

@@ -60,7 +60,8 @@ pub struct Network<B: Backend = Cpu> {
     last_delta: B::Floats,
     trunk_delta: B::Floats,
     /// The same behind dueling streams.
-    raw_delta: Option<B::Floats>,
+    raw_last_delta: Option<B::Floats>,
+    raw_trunk_delta: Option<B::Floats>,
 }
 
 /// The head's outputs; a dueling head has raw ones, which are then joined.
@@ -121,7 +122,8 @@ impl<B: Backend> Network<B> {
             outputs: acting_outputs,
             last_delta: backend.zeros(samples * outputs),
             trunk_delta: backend.zeros(samples * outputs),
-            raw_delta: dueling.then(|| backend.zeros(samples * plan.raw)),
+            raw_last_delta: dueling.then(|| backend.zeros(samples * plan.raw)),
+            raw_trunk_delta: dueling.then(|| backend.zeros(samples * plan.raw)),
             backend,
             architecture,
             plan,
@@ -221,7 +223,7 @@ impl<B: Backend> Network<B> {
 
         self.backend.fill(last, &mut self.last_delta, len);
         let mut delta = &self.last_delta;
-        if let Some(raw) = &mut self.raw_delta {
+        if let Some(raw) = &mut self.raw_last_delta {
             self.backend.duel_gradient(pass, head.actions, head.per_action, delta, raw);
             delta = raw;
         }
@@ -231,11 +233,13 @@ impl<B: Backend> Network<B> {
         if depth == 0 {
             return;
         }
-        self.backend.fill(trunk, &mut self.trunk_delta, len);
-        let mut delta = &self.trunk_delta;
-        if let Some(raw) = &mut self.raw_delta {
-            self.backend.duel_gradient(pass, head.actions, head.per_action, delta, raw);
-            delta = raw;
+        if !std::ptr::eq(last, trunk) {
+            self.backend.fill(trunk, &mut self.trunk_delta, len);
+            delta = &self.trunk_delta;
+            if let Some(raw) = &mut self.raw_trunk_delta {
+                self.backend.duel_gradient(pass, head.actions, head.per_action, delta, raw);
+                delta = raw;
+            }
         }
         let [down, up] = &mut self.deltas;
         let (mut down, mut up) = (down, up);
