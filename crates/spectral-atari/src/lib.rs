@@ -2,3 +2,4 @@
 
 pub mod games;
 pub mod machine;
+pub mod preprocess;

@@ -6,6 +6,17 @@ use super::reading::{
     decimal, peek, total,
 };
 
+/// The last frame pays nothing: the score is already being cleared.
+pub(super) fn atlantis(ram: &Ram, tally: &mut Tally) -> i32 {
+    tally.lives = peek(ram, 0xf1).into();
+    tally.over = tally.lives == 0xff;
+    if tally.over {
+        tally.lives = 0;
+        return 0;
+    }
+    tally.pay(total(ram, &[Decimal(0xa2, 100), Decimal(0xa3, 10_000), Decimal(0xa1, 1_000_000)]), Pay::Change)
+}
+
 /// The counter of lives blinks while the ship explodes; a loss counts once the explosion is over.
 pub(super) fn beam_rider(ram: &Ram, tally: &mut Tally) -> i32 {
     let reward =
@@ -89,9 +100,10 @@ pub(super) fn qbert(ram: &Ram, tally: &mut Tally) -> i32 {
     if counter == tally.memory + 2 - 1 {
         tally.lives -= 1;
     }
+    tally.over = counter == -2 || (counter == 2 && tally.memory + 2 == -1);
     tally.memory = counter - 2;
-    tally.over = counter == -2;
     if tally.over {
+        tally.lives = 0;
         return 0;
     }
     tally.pay(total(ram, &[Decimal(0xdb, 1), Decimal(0xda, 100), Decimal(0xd9, 10_000)]), Pay::Change)
@@ -146,10 +158,10 @@ pub(super) fn star_gunner(ram: &Ram, tally: &mut Tally) -> i32 {
     if lives == 5 {
         tally.memory = 1;
     }
-    if tally.memory == 1 {
+    tally.over = peek(ram, 0x87) == 0;
+    if tally.memory == 1 || tally.over {
         tally.lives = lives;
     }
-    tally.over = tally.lives == 0;
     tally.pay(score, Pay::Change)
 }
 

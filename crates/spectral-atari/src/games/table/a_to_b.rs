@@ -108,13 +108,7 @@ pub(super) const GAMES: &[Game] = &[
         height: 210,
         modes: &[0, 1, 2, 3],
         difficulties: &[0],
-        reading: Reading::Table {
-            score: &[Decimal(0xa2, 100), Decimal(0xa3, 10_000), Decimal(0xa1, 1_000_000)],
-            pay: Pay::Change,
-            lives: Lives::byte(0xf1),
-            over: &[&[Is(0xf1, 0xff, 0xff)]],
-            ends_at_zero: true,
-        },
+        reading: Reading::Special(special::atlantis, &[0xa1, 0xa2, 0xa3, 0xf1]),
     },
     Game {
         name: "bank_heist",

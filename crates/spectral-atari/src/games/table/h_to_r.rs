@@ -280,7 +280,7 @@ pub(super) const GAMES: &[Game] = &[
             score: &[Byte(0xb6, 12), Byte(0xb5, 1)],
             pay: Pay::Change,
             lives: Lives::masked(0xa8, 0x0f, 1),
-            over: &[&[Is(0xb4, 0xff, 0xff)]],
+            over: &[&[Is(0xa8, 0xff, 0x00), Is(0xb4, 0xff, 0xff)]],
             ends_at_zero: true,
         },
     },

@@ -52,7 +52,7 @@ pub(super) const GAMES: &[Game] = &[
             score: &[Decimal(0xdc, 10), Decimal(0xdd, 1_000), Decimal(0xde, 100_000)],
             pay: Pay::Change,
             lives: Lives::masked(0xd9, 0x0f, 0),
-            over: &[&[NoLives]],
+            over: &[&[Is(0xd9, 0xff, 0x00)]],
             ends_at_zero: false,
         },
     },

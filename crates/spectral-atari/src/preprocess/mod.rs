@@ -1,0 +1,76 @@
+//! From the machine's picture to what a network sees: grey, the brighter of the last two frames, 84 × 84.
+//!
+//! ```
+//! use spectral_atari::preprocess::Pooler;
+//! let grey = std::array::from_fn(|colour| colour as u8);
+//! let mut pooler = Pooler::new(210, grey);
+//! let mut seen = [0; 84 * 84];
+//! pooler.pool(&[10; 210 * 160], &[200; 210 * 160], &mut seen);
+//! assert!(seen.iter().all(|&pixel| pixel == 200));
+//! ```
+
+mod area;
+
+pub use area::{Area, MAX_HEIGHT, SIDE, WIDTH};
+
+/// Pools two frames of palette indices into one observation.
+#[derive(Clone, Debug)]
+pub struct Pooler {
+    area: Area,
+    grey: [u8; 256],
+    pooled: Vec<u8>,
+}
+
+impl Pooler {
+    /// For pictures of this many lines, whose colours are as bright as `grey` says.
+    ///
+    /// # Panics
+    /// If the height is not between 84 and [`MAX_HEIGHT`].
+    pub fn new(height: usize, grey: [u8; 256]) -> Self {
+        Pooler { area: Area::new(height), grey, pooled: vec![0; height * WIDTH] }
+    }
+
+    /// Lines of the pictures that it takes.
+    pub fn height(&self) -> usize {
+        self.area.height()
+    }
+
+    /// The brighter of two pictures at each pixel, shrunk into `out` (84 rows of 84).
+    ///
+    /// # Panics
+    /// If a slice has the wrong length.
+    pub fn pool(&mut self, first: &[u8], second: &[u8], out: &mut [u8]) {
+        assert_eq!(first.len(), self.pooled.len(), "the first picture");
+        assert_eq!(second.len(), self.pooled.len(), "the second picture");
+        let mut above: Option<(&[u8], &[u8])> = None;
+        let mut done = 0;
+        for (a, b) in first.chunks_exact(WIDTH).zip(second.chunks_exact(WIDTH)) {
+            // Most lines of most pictures repeat the line above, and comparing is much cheaper than looking up.
+            if above == Some((a, b)) {
+                self.pooled.copy_within(done - WIDTH..done, done);
+            } else {
+                let line = &mut self.pooled[done..done + WIDTH];
+                if a == b {
+                    for (pixel, &a) in line.iter_mut().zip(a) {
+                        *pixel = self.grey[usize::from(a)];
+                    }
+                } else {
+                    for ((pixel, &a), &b) in line.iter_mut().zip(a).zip(b) {
+                        *pixel = self.grey[usize::from(a)].max(self.grey[usize::from(b)]);
+                    }
+                }
+            }
+            above = Some((a, b));
+            done += WIDTH;
+        }
+        self.area.shrink(&self.pooled, out);
+    }
+
+    /// One picture alone, shrunk: where there is no frame before it.
+    ///
+    /// # Panics
+    /// If a slice has the wrong length.
+    pub fn single(&mut self, picture: &[u8], out: &mut [u8]) {
+        self.pool(picture, picture, out);
+    }
+}
