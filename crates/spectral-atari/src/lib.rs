@@ -3,3 +3,4 @@
 pub mod games;
 pub mod machine;
 pub mod preprocess;
+pub mod roms;

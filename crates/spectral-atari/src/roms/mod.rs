@@ -1,0 +1,230 @@
+//! The user's ROMs: where they are kept, how they get there, and what is wrong when one is missing.
+//!
+//! None are part of this project. They are known by their MD5 sums, so whatever a file is called, it is found; and a
+//! file with the right name and other contents is refused.
+
+mod archive;
+mod error;
+mod md5;
+
+pub use error::RomsError;
+pub use md5::md5;
+
+use crate::games::{self, Game};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, process};
+
+/// Where the user's ROMs are: `$SPECTRAL_ROMS`, else `spectral/roms` in the user's data directory (`$XDG_DATA_HOME`, else
+/// `~/.local/share`).
+pub fn directory() -> Result<PathBuf, RomsError> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("SPECTRAL_ROMS")
+        .or_else(|| set("XDG_DATA_HOME").map(|data| data.join("spectral/roms")))
+        .or_else(|| set("HOME").map(|home| home.join(".local/share/spectral/roms")))
+        .ok_or(RomsError::NoDirectory)
+}
+
+/// The ROM of a game from the user's [`directory`], checked by its sum.
+pub fn find(game: &Game) -> Result<Vec<u8>, RomsError> {
+    find_in(&directory()?, game)
+}
+
+/// The ROM of a game from this folder, checked by its sum.
+pub fn find_in(folder: &Path, game: &Game) -> Result<Vec<u8>, RomsError> {
+    let file = folder.join(format!("{}.bin", game.name));
+    let bytes = match fs::read(&file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(RomsError::Missing { game: game.title, file, expected: game.md5 });
+        }
+        Err(error) => return Err(RomsError::Io { file, error }),
+    };
+    match md5(&bytes) {
+        found if found == game.md5 => Ok(bytes),
+        found => Err(RomsError::Wrong { game: game.title, file, expected: game.md5, found }),
+    }
+}
+
+/// Whether a game's ROM is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is, with the right sum.
+    Good,
+    /// There is no such file.
+    Missing,
+    /// The file has another sum.
+    Wrong {
+        /// The sum that it has.
+        found: String,
+    },
+    /// The file cannot be read.
+    Unreadable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is in a folder: one line per game.
+pub fn list(folder: &Path) -> Vec<(&'static Game, Presence)> {
+    games::all()
+        .map(|game| {
+            let presence = match find_in(folder, game) {
+                Ok(_) => Presence::Good,
+                Err(RomsError::Wrong { found, .. }) => Presence::Wrong { found },
+                Err(RomsError::Io { error, .. }) => Presence::Unreadable { reason: error.to_string() },
+                Err(_) => Presence::Missing,
+            };
+            (game, presence)
+        })
+        .collect()
+}
+
+/// Where ROMs are to be taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The ale-py package, which the user's own pip fetches into a temporary folder.
+    Pip,
+    /// A folder (and what is in it: files, archives, folders), a zip archive, a wheel, or a single ROM.
+    Path(PathBuf),
+}
+
+/// What [`install`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// Games whose ROMs were written, in alphabetical order.
+    pub written: Vec<&'static str>,
+    /// Games whose ROMs were there already.
+    pub kept: Vec<&'static str>,
+    /// Games whose ROMs were neither there nor found.
+    pub absent: Vec<&'static str>,
+}
+
+/// Takes all ROMs of known games from `source` into `folder`, which is made if need be. Each is written under a temporary
+/// name and then renamed, so that a broken-off installation leaves no broken file.
+pub fn install(source: &Source, folder: &Path) -> Result<Installed, RomsError> {
+    let mut found = Found::default();
+    let from = match source {
+        Source::Path(path) => {
+            found.look_into(path, 0)?;
+            path.display().to_string()
+        }
+        Source::Pip => {
+            let scratch = Scratch::new()?;
+            download(&scratch.0)?;
+            found.look_into(&scratch.0, 0)?;
+            "the ale-py package".to_owned()
+        }
+    };
+    if found.roms.is_empty() {
+        return Err(RomsError::NothingFound { from });
+    }
+    fs::create_dir_all(folder).map_err(|error| RomsError::Io { file: folder.to_owned(), error })?;
+    let mut result = Installed::default();
+    let mut there = BTreeSet::new();
+    for (game, presence) in list(folder) {
+        if presence == Presence::Good {
+            there.insert(game.name);
+            result.kept.push(game.name);
+        }
+    }
+    found.roms.sort_by_key(|(game, _)| game.name);
+    for (game, bytes) in &found.roms {
+        if there.insert(game.name) {
+            write_whole(&folder.join(format!("{}.bin", game.name)), bytes)?;
+            result.written.push(game.name);
+        }
+    }
+    result.absent = games::all().map(|game| game.name).filter(|name| !there.contains(name)).collect();
+    Ok(result)
+}
+
+/// The ROMs seen so far.
+#[derive(Default)]
+struct Found {
+    roms: Vec<(&'static Game, Vec<u8>)>,
+}
+
+impl Found {
+    fn look_into(&mut self, path: &Path, depth: usize) -> Result<(), RomsError> {
+        let io = |error| RomsError::Io { file: path.to_owned(), error };
+        let metadata = fs::metadata(path).map_err(io)?;
+        if metadata.is_dir() {
+            // Links could lead in a circle.
+            if depth < 8 {
+                for entry in fs::read_dir(path).map_err(io)? {
+                    self.look_into(&entry.map_err(io)?.path(), depth + 1)?;
+                }
+            }
+            return Ok(());
+        }
+        let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+        if extension == "zip" || extension == "whl" {
+            let bytes = fs::read(path).map_err(io)?;
+            archive::for_each_small_file(&bytes, |bytes| self.keep_if_known(bytes))
+                .ok_or_else(|| RomsError::BadArchive { file: path.to_owned() })
+        } else {
+            if metadata.len() <= archive::LARGEST as u64 {
+                self.keep_if_known(&fs::read(path).map_err(io)?);
+            }
+            Ok(())
+        }
+    }
+
+    fn keep_if_known(&mut self, bytes: &[u8]) {
+        // All cartridges are at least this long; it spares most sums.
+        if bytes.len() >= 2048 {
+            let sum = md5(bytes);
+            if let Some(game) = games::all().find(|game| game.md5 == sum) {
+                self.roms.push((game, bytes.to_vec()));
+            }
+        }
+    }
+}
+
+/// Asks the user's pip for the ale-py package; nothing of it is installed or run.
+fn download(folder: &Path) -> Result<(), RomsError> {
+    let mut tried = Vec::new();
+    for python in ["python3", "python"] {
+        let mut command = Command::new(python);
+        command.args(["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--dest"]);
+        match command.arg(folder).arg("ale-py").output() {
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+                tried.push(format!("{python}: {}", last.trim()));
+            }
+            Err(error) => tried.push(format!("{python}: {error}")),
+        }
+    }
+    Err(RomsError::Pip { said: tried.join("; ") })
+}
+
+/// A temporary folder that goes with its last user.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, RomsError> {
+        let folder = env::temp_dir().join(format!("spectral-roms-{}", process::id()));
+        fs::create_dir_all(&folder).map_err(|error| RomsError::Io { file: folder.clone(), error })?;
+        Ok(Scratch(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), RomsError> {
+    let temporary = file.with_extension(format!("{}.tmp", process::id()));
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, file));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        RomsError::Io { file: file.to_owned(), error }
+    })
+}
