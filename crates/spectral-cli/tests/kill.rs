@@ -32,7 +32,7 @@ fn killed_while_writing(run: &Path) -> bool {
 #[test]
 fn killed_at_twenty_random_moments_and_resumed_the_result_is_the_same_to_the_bit() {
     let place = Place::new();
-    const FRAMES: u64 = 240_000;
+    const FRAMES: u64 = 200_000;
     const KILLS: u32 = 25;
     let arguments =
         format!("--agents spectral,popart,rich.toml --frames {FRAMES} --set checkpoint_seconds=0.03");
