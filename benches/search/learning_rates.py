@@ -15,7 +15,7 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RATES = ["1e-4", "2e-4", "5e-4", "1e-3", "2e-3"]
+RATES = ["2e-4", "5e-4", "1e-3", "2e-3"]
 SEEDS = "101..103"
 
 
