@@ -48,13 +48,17 @@ pub fn evaluate(
     let mut from = StateReader::new(&model);
     learner.restore_model(&mut from).map_err(|e| StoreError::state(&path, &e))?;
     let mut result = Evaluation { id: agent.id.clone(), scores: vec![], returns: vec![] };
-    let mut steps = 0;
+    // Resets and steps share one count, so that no two of them draw from the same stream.
+    let mut draws = 0;
+    let mut stream = || {
+        draws += 1;
+        Stream::new(agent.seed, Purpose::Evaluation, draws)
+    };
     for _ in 0..episodes {
-        env.reset(&mut Stream::new(agent.seed, Purpose::Evaluation, steps));
+        env.reset(&mut stream());
         let (mut score, mut sum) = (0.0, 0.0);
         loop {
-            steps += 1;
-            let mut rng = Stream::new(agent.seed, Purpose::Evaluation, steps);
+            let mut rng = stream();
             env.observe(learner.observation());
             let action =
                 if rng.chance(epsilon) { rng.below(env.spec().actions.len()) } else { learner.act() };
@@ -62,7 +66,9 @@ pub fn evaluate(
             score += step.score;
             sum += step.reward;
             let over = step.terminated || step.truncated;
-            learner.record(Outcome { terminal: over, ..Outcome::default() });
+            // A stack begins where it began in training: at an episode's start and, if the protocol says so, a life's.
+            let life_over = step.life_lost && agent.settings.life_loss_terminal;
+            learner.record(Outcome { terminal: over || life_over, ..Outcome::default() });
             if over {
                 break;
             }
