@@ -152,6 +152,28 @@ fn the_demo_ends_in_a_table_and_a_report() {
     assert_same(&snapshot(&place.path("demo")), &before);
 }
 
+/// The same command once more trains what is missing and leaves what is done as it is.
+#[test]
+fn an_interrupted_demo_goes_on() {
+    let place = Place::new();
+    let command = "demo --seeds 1 --frames 300 --set hidden=8 --set batch=4 --set replay=200";
+    place.run(command).code(0);
+    let (first, second) = (place.path("demo/exponential-pong-mini"), place.path("demo/ponglantis-mini"));
+    let (done, wanted) = (snapshot(&first), results(&second));
+    // As if it had been stopped between its halves.
+    std::fs::remove_dir_all(&second).unwrap();
+    std::fs::remove_dir_all(place.path("demo/report")).unwrap();
+    assert!(place.run(command).code(0).out.contains("report:"));
+    assert_same(&snapshot(&first), &done);
+    assert_same(&results(&second), &wanted);
+    // As if it had been killed within the second half.
+    let state = second.join("state.toml");
+    let text = std::fs::read_to_string(&state).unwrap();
+    std::fs::write(&state, text.replace("status = \"finished\"", "status = \"running\"")).unwrap();
+    place.run(command).code(0).says(&["ponglantis-mini: done"]);
+    assert_same(&results(&second), &wanted);
+}
+
 /// On a terminal, training shows a line per agent and an overall bar.
 #[test]
 #[cfg(target_os = "linux")]

@@ -152,6 +152,11 @@ impl RunDir {
         Ok(write_atomically(&self.path.join("state.toml"), |out| out.write_all(text.as_bytes()))?)
     }
 
+    /// Whether the run was at its planned end when its state was last written.
+    pub fn finished(&self) -> bool {
+        self.state().get("status").and_then(toml::Value::as_str) == Some(Status::Finished.name())
+    }
+
     /// Wall-clock seconds of earlier sittings.
     pub fn seconds(&self) -> f64 {
         self.state().get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0)
