@@ -91,7 +91,7 @@ pub struct TrainArgs {
     /// Set any setting: key=value, or agent.NAME.key=value for one agent (`spectral agents --settings` lists them)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// A TOML file of settings; flags and --set win over it
+    /// A TOML file of settings; flags and --set win over it (but what is set for one agent, wherever, wins over what is set for all)
     #[arg(long)]
     pub config: Option<PathBuf>,
     /// The folder for the run [default: runs/TASK]
@@ -136,7 +136,7 @@ pub struct ReportArgs {
     /// Run directories, or folders that hold them
     #[arg(required = true)]
     pub runs: Vec<PathBuf>,
-    /// The folder for the report [default: REPORT inside the first run's folder]
+    /// The folder for the report [default: `report` inside the first of them]
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// The report's title
