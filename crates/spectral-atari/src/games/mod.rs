@@ -32,6 +32,12 @@ pub struct Game {
     pub difficulties: &'static [u8],
     /// How score, lives and the end are read.
     pub reading: Reading,
+    /// True if it is played with paddles, not with joysticks.
+    pub paddles: bool,
+    /// True if it was made for European television.
+    pub pal: bool,
+    /// What is done after the reset switch to get the game going: actions and for how many frames.
+    pub start: &'static [(Action, u16)],
 }
 
 impl Game {

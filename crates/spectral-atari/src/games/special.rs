@@ -77,6 +77,16 @@ pub(super) fn enduro(ram: &Ram, tally: &mut Tally) -> i32 {
     tally.pay(score, Pay::Change)
 }
 
+/// The game starts at 50,000 dollars, which are no reward; the clock ends it.
+pub(super) fn journey_escape(ram: &Ram, tally: &mut Tally) -> i32 {
+    tally.over = peek(ram, 0x95) == 0 && peek(ram, 0x96) == 0;
+    let score = total(ram, &[Decimal(0x92, 1), Decimal(0x91, 100), Decimal(0x90, 10_000)]);
+    match tally.pay(score, Pay::Change) {
+        50_000 => 0,
+        reward => reward,
+    }
+}
+
 /// The game starts at 2000 points, and the lives left are pictures.
 pub(super) fn pitfall(ram: &Ram, tally: &mut Tally) -> i32 {
     let score = total(ram, &[Decimal(0xd7, 1), Decimal(0xd6, 100), Decimal(0xd5, 10_000)]) - 2000;
@@ -197,7 +207,7 @@ pub(super) fn time_pilot(ram: &Ram, tally: &mut Tally) -> i32 {
     tally.over = peek(ram, 0xa0) != 0;
     if tally.over {
         tally.lives = 0;
-    } else if peek(ram, 0x80) == 2 {
+    } else if peek(ram, 0x80) & 15 == 2 {
         tally.lives = i32::from(peek(ram, 0x8b) & 7) + 1;
     }
     tally.pay(total(ram, &[Decimal(0x8d, 100), Decimal(0x8f, 10_000)]), Pay::Change)

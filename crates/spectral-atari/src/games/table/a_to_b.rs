@@ -6,6 +6,26 @@ use super::{ActionSet, Game};
 
 pub(super) const GAMES: &[Game] = &[
     Game {
+        name: "air_raid",
+        title: "Air Raid",
+        md5: "35be55426c1fec32dfb503b4f0651572",
+        minimal: ActionSet::of(&[0, 1, 3, 4, 11, 12]),
+        first_lives: 1,
+        height: 250,
+        modes: &[1, 2, 3, 4, 5, 6, 7, 8],
+        difficulties: &[0],
+        reading: Reading::Table {
+            score: &[Decimal(0xaa, 1), Decimal(0xa9, 100), Decimal(0xa8, 10_000)],
+            pay: Pay::Change,
+            lives: Lives::masked(0x80, 0, 1),
+            over: &[&[Is(0xa7, 0xff, 0xff)]],
+            ends_at_zero: true,
+        },
+        paddles: false,
+        pal: true,
+        start: &[],
+    },
+    Game {
         name: "alien",
         title: "Alien",
         md5: "f1a0a23e6464d954e3a9579c4ccd01c8",
@@ -27,6 +47,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "amidar",
@@ -44,6 +67,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0xd6, 0xff, 0x80)]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "assault",
@@ -61,6 +87,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "asterix",
@@ -78,6 +107,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0xc7, 0xff, 0x01), Is(0xd3, 0x0f, 0x01)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "asteroids",
@@ -98,6 +130,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "atlantis",
@@ -109,6 +144,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0, 1, 2, 3],
         difficulties: &[0],
         reading: Reading::Special(special::atlantis, &[0xa1, 0xa2, 0xa3, 0xf1]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "bank_heist",
@@ -126,6 +164,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0xce, 0xff, 0x01), NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "battle_zone",
@@ -143,6 +184,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "beam_rider",
@@ -154,6 +198,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0],
         difficulties: &[0, 1],
         reading: Reading::Special(special::beam_rider, &[0x85, 0x89, 0x8a, 0x8b, 0x8c]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "berzerk",
@@ -171,6 +218,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0xda, 0xff, 0xff)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "bowling",
@@ -188,6 +238,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Above(0xa4, 0x10)]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "boxing",
@@ -199,6 +252,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0],
         difficulties: &[0, 1, 2, 3],
         reading: Reading::Special(special::boxing, &[0x90, 0x91, 0x92, 0x93]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "breakout",
@@ -210,5 +266,8 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44],
         difficulties: &[0, 1],
         reading: Reading::Special(special::breakout, &[0xb9, 0xcc, 0xcd]),
+        paddles: true,
+        pal: false,
+        start: &[],
     },
 ];

@@ -21,6 +21,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Not(0xa3, 0xff, 0x00)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "skiing",
@@ -38,6 +41,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0x91, 0xff, 0xff)]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "solaris",
@@ -55,6 +61,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0xd9, 0xff, 0x00)]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "space_invaders",
@@ -72,6 +81,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives], &[Is(0x98, 0x80, 0x80)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "star_gunner",
@@ -83,6 +95,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0, 1, 2, 3],
         difficulties: &[0],
         reading: Reading::Special(special::star_gunner, &[0x83, 0x84, 0x85, 0x86, 0x87]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "surround",
@@ -94,6 +109,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0, 2],
         difficulties: &[0, 1, 2, 3],
         reading: Reading::Special(special::surround, &[0xf6, 0xf7]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "tennis",
@@ -105,6 +123,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0, 2],
         difficulties: &[0, 1, 2, 3],
         reading: Reading::Special(special::tennis, &[0xc5, 0xc6, 0xc7, 0xc8]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "time_pilot",
@@ -116,6 +137,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0],
         difficulties: &[0, 1, 2],
         reading: Reading::Special(special::time_pilot, &[0x80, 0x8b, 0x8d, 0x8f, 0xa0]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "tutankham",
@@ -133,6 +157,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0x9e, 0xff, 0x00), Not(0x81, 0xff, 0x84)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "up_n_down",
@@ -150,6 +177,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0x86, 0x0f, 0x00), Above(0x94, 0x40)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "venture",
@@ -167,6 +197,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[Is(0xc6, 0xff, 0x00), Is(0xcd, 0xff, 0xff), Is(0xbf, 0x80, 0x80)]],
             ends_at_zero: true,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "video_pinball",
@@ -178,6 +211,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0, 2],
         difficulties: &[0, 1],
         reading: Reading::Special(special::video_pinball, &[0x99, 0xa8, 0xaf, 0xb0, 0xb2, 0xb4]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "wizard_of_wor",
@@ -189,6 +225,9 @@ pub(super) const GAMES: &[Game] = &[
         modes: &[0],
         difficulties: &[0, 1],
         reading: Reading::Special(special::wizard_of_wor, &[0x86, 0x88, 0x8d, 0xd7, 0xf4]),
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "yars_revenge",
@@ -206,6 +245,9 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
     Game {
         name: "zaxxon",
@@ -223,5 +265,8 @@ pub(super) const GAMES: &[Game] = &[
             over: &[&[NoLives]],
             ends_at_zero: false,
         },
+        paddles: false,
+        pal: false,
+        start: &[],
     },
 ];
