@@ -2,6 +2,7 @@
 
 use crate::args::EvalArgs;
 use crate::failure::{Failure, SUCCESS};
+use crate::output::note;
 use crate::table::Table;
 use serde_json::json;
 use spectral_train::eval::evaluate;
@@ -14,6 +15,9 @@ pub fn run(args: &EvalArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("--episodes must be at least 1 and --epsilon between 0 and 1"));
     }
     let (dir, plan) = RunDir::open(&args.run)?;
+    if !dir.finished() {
+        note!("{} is not at its planned end: a model it has is that of an earlier end", args.run.display());
+    }
     let workshop = Workshop::default();
     let mut table = Table::new(&["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return"]);
     for agent in &plan.agents {
