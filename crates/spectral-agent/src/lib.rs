@@ -25,9 +25,14 @@
 //!     env.observe(learner.observation());
 //!     let action = if rng.chance(0.1) { rng.below(3) } else { learner.act() };
 //!     let result = env.step(action, &mut rng);
-//!     over = result.terminated;
-//!     let reward = result.reward as f32;
-//!     learner.record(Outcome { action: action as u8, reward, terminal: over, ..Default::default() });
+//!     over = result.terminated || result.truncated;
+//!     learner.record(Outcome {
+//!         action: action as u8,
+//!         reward: result.reward as f32,
+//!         terminal: result.terminated,
+//!         truncated: result.truncated,
+//!         player_score: 0,
+//!     });
 //!     if step >= 100 {
 //!         learner.update()?;
 //!     }
