@@ -11,11 +11,12 @@ the highest mean final score is marked; configs/experiments/demo-*.toml hold the
 import argparse
 import csv
 import json
+import math
 import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RATES = ["2e-4", "5e-4", "1e-3", "2e-3"]
+RATES = ["1e-4", "2e-4", "5e-4", "1e-3", "2e-3", "5e-3"]
 SEEDS = "101..103"
 
 
@@ -28,10 +29,13 @@ def train_and_read(spectral, experiment, rate, out):
         agents = ["spectral", "compressed", "popart", "clipped"]
         if command[1] == "train":
             command += [f"--set=agent.{agent}.learning_rate={rate}" for agent in agents]
-        subprocess.run(command, check=True)
+        # Exit code 4: done, but an agent's values stopped being finite. That is a result too.
+        if (code := subprocess.run(command).returncode) not in (0, 4):
+            raise SystemExit(f"{' '.join(command)} ended with exit code {code}")
     text = subprocess.run([spectral, "report", str(out), "--json"], check=True, capture_output=True, text=True).stdout
     (task,) = json.loads(text)["tasks"]
-    return {row["agent"]: row["per_seed"] for row in task["rows"]}
+    # A seed that was stopped counts as the worst there is: a mean over survivors must not win.
+    return {row["agent"]: row["per_seed"] + [-math.inf] * (row["seeds"] - row["finished"]) for row in task["rows"]}
 
 
 def main():

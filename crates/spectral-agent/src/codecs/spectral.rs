@@ -117,7 +117,7 @@ impl Codec for Spectral {
                 let target = f64::from(if live { rows.targets[at] } else { rows.outputs[at] });
                 mean += target;
                 square += target * target;
-                fired |= rows.returns[at] != 0.0;
+                fired |= live && rows.returns[at] != 0.0;
             }
             head[0] += self.rate * (mean / batch - head[0]);
             head[1] += self.rate * (square / batch - head[1]);
@@ -195,6 +195,17 @@ mod tests {
             Rows { outputs: &[0.5, 0.5], targets: &[0.5, 100.0], returns: &[0.0; 2], live: &[true, false] };
         codec.gradient(&rows, &mut state, &mut gradients, &mut trunk);
         assert!((state[0] / codec.rate - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_row_that_is_not_learned_from_starts_no_head() {
+        let codec = codec(1, WeightKind::Variance);
+        let mut state = codec.init();
+        let (mut gradients, mut trunk) = ([0.0; 4], [0.0; 2]);
+        let returns = [0.0, 0.0, 1.0, 1.0];
+        let rows = Rows { outputs: &[0.0; 4], targets: &returns, returns: &returns, live: &[true, false] };
+        codec.gradient(&rows, &mut state, &mut gradients, &mut trunk);
+        assert_eq!(state[5], 0.0, "its target is its prediction, so there is nothing to count");
     }
 
     #[test]
