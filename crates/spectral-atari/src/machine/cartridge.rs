@@ -22,9 +22,15 @@ const LAST_PAGE: u64 = 1 << 63;
 
 impl Cartridge {
     pub(super) fn new(rom: &Rom, memory: impl FnMut() -> u8) -> Cartridge {
-        let mut ram = [0; 2048];
-        ram.fill_with(memory);
         let scheme = rom.scheme();
+        let mut ram = [0; 2048];
+        let size = match scheme {
+            Scheme::F8SC | Scheme::F6SC | Scheme::F4SC => 128,
+            Scheme::E7 => 2048,
+            Scheme::CV => 1024,
+            _ => 0,
+        };
+        ram[..size].fill_with(memory);
         let (special_reads, special_writes) = match scheme {
             Scheme::K2 | Scheme::K4 | Scheme::FE | Scheme::Tigervision3F => (0, 0),
             Scheme::F8 | Scheme::F6 | Scheme::F4 | Scheme::E0 => (LAST_PAGE, LAST_PAGE),

@@ -5,6 +5,7 @@ use super::cartridge::Cartridge;
 use super::cpu::Cpu;
 use super::execute;
 use super::input::Input;
+use super::noise::Noise;
 use super::riot::Riot;
 use super::rom::Rom;
 use super::tia::{Geometry, Tia};
@@ -20,43 +21,27 @@ pub enum Format {
     Pal,
 }
 
-/// What a console's memory holds when it is switched on: chance, on a real one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a console's memory and timer hold when it is switched on: chance, on a real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerOn {
-    /// The 128 bytes of console memory.
-    pub ram: [u8; 128],
-    /// What the timer holds after each system reset.
-    pub timer: u8,
-    /// Fills memory on the cartridge, where there is some.
-    pub cartridge_seed: u64,
+    noise: Noise,
 }
 
 impl PowerOn {
-    /// All bytes drawn from a seed.
+    /// Everything drawn from a seed.
     ///
     /// ```
     /// use spectral_atari::machine::PowerOn;
     /// assert_eq!(PowerOn::seeded(7), PowerOn::seeded(7));
-    /// assert_ne!(PowerOn::seeded(7).ram, PowerOn::seeded(8).ram);
+    /// assert_ne!(PowerOn::seeded(7), PowerOn::seeded(8));
     /// ```
     pub fn seeded(seed: u64) -> PowerOn {
-        let mut next = mixer(seed);
-        let mut ram = [0; 128];
-        ram.fill_with(|| next() as u8);
-        let timer = 25 + (next() % 75) as u8;
-        PowerOn { ram, timer, cartridge_seed: next() }
+        PowerOn { noise: Noise::Seeded(seed) }
     }
-}
 
-/// SplitMix64.
-fn mixer(seed: u64) -> impl FnMut() -> u64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+    /// What the Arcade Learning Environment's console holds, whatever the seed of its environment.
+    pub fn ale() -> PowerOn {
+        PowerOn { noise: Noise::Ale(0) }
     }
 }
 
@@ -82,7 +67,7 @@ pub struct Console {
     rom: Arc<Rom>,
     cpu: Cpu,
     bus: Bus,
-    timer_after_reset: u8,
+    noise: Noise,
     format: Format,
     /// Whether the next frame begins anew, the last one having been completed.
     frame_complete: bool,
@@ -102,20 +87,22 @@ impl Console {
             max_lines,
             colour_loss: format == Format::Pal,
         };
-        let mut next = mixer(power_on.cartridge_seed);
-        let cartridge = Cartridge::new(&rom, || next() as u8);
+        let mut noise = power_on.noise;
+        let mut ram = [0; 128];
+        ram.fill_with(|| noise.next() as u8);
+        let cartridge = Cartridge::new(&rom, || noise.next() as u8);
         let mut console = Console {
             cpu: Cpu::after_reset(0),
             bus: Bus {
-                ram: power_on.ram,
-                riot: Riot::after_reset(power_on.timer),
+                ram,
+                riot: Riot::after_reset(0),
                 tia: Tia::new(geometry),
                 cartridge,
                 pins: Input::default().pins(),
                 frame_done: false,
             },
             rom,
-            timer_after_reset: power_on.timer,
+            noise,
             format,
             frame_complete: true,
         };
@@ -125,18 +112,13 @@ impl Console {
 
     /// Resets every chip, as switching off and on would, except that memory is not cleared.
     pub fn system_reset(&mut self) {
-        self.bus.riot = Riot::after_reset(self.timer_after_reset);
+        self.bus.riot = Riot::after_reset(25 + (self.noise.next() % 75) as u8);
         self.bus.tia.reset();
         self.bus.cartridge.reset(&self.rom);
         self.bus.frame_done = false;
         let low = self.bus.read(&self.rom, 0xFFFC, 0, 0);
         let high = self.bus.read(&self.rom, 0xFFFD, 0, low);
         self.cpu = Cpu::after_reset(u16::from_le_bytes([low, high]));
-    }
-
-    /// Sets what the timer holds after the following system resets.
-    pub fn set_timer_after_reset(&mut self, timer: u8) {
-        self.timer_after_reset = timer;
     }
 
     /// Runs until the program has completed a frame; `draw` says whether anybody will look at the picture.
@@ -194,7 +176,12 @@ impl Console {
     /// Writes everything that changes while a game is played.
     pub fn save(&self, out: &mut StateWriter) {
         out.u64(self.rom.fingerprint());
-        out.u8(self.timer_after_reset);
+        let (kind, state) = match self.noise {
+            Noise::Seeded(state) => (0, state),
+            Noise::Ale(place) => (1, u64::from(place)),
+        };
+        out.u8(kind);
+        out.u64(state);
         out.bool(self.frame_complete);
         out.blob(&self.bus.ram);
         self.cpu.save(out);
@@ -209,7 +196,10 @@ impl Console {
         if from.u64()? != self.rom.fingerprint() {
             return Err(StateError("it was saved with another game's ROM".into()));
         }
-        self.timer_after_reset = from.u8()?;
+        self.noise = match (from.u8()?, from.u64()?) {
+            (0, state) => Noise::Seeded(state),
+            (_, place) => Noise::Ale(place as u32),
+        };
         self.frame_complete = from.bool()?;
         self.bus.ram =
             from.blob()?.try_into().map_err(|_| StateError("console memory is not 128 bytes".into()))?;

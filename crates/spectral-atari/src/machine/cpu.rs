@@ -19,7 +19,6 @@ pub(super) struct Cpu {
     pub(super) overflow: bool,
     pub(super) decimal: bool,
     pub(super) interrupts_off: bool,
-    pub(super) break_flag: bool,
     /// An instruction that no program should run stopped the processor for good.
     pub(super) jammed: bool,
     /// Cycles since the frame began.
@@ -41,16 +40,16 @@ impl Cpu {
             overflow: false,
             decimal: false,
             interrupts_off: false,
-            break_flag: false,
             jammed: false,
             cycle: 0,
         }
     }
 
+    /// The status register as instructions push it, with the break bit set.
     pub(super) fn status(&self) -> u8 {
         0x20 | (self.negative & 0x80)
             | u8::from(self.overflow) << 6
-            | u8::from(self.break_flag) << 4
+            | 0x10
             | u8::from(self.decimal) << 3
             | u8::from(self.interrupts_off) << 2
             | u8::from(self.nonzero == 0) << 1
@@ -60,7 +59,6 @@ impl Cpu {
     pub(super) fn set_status(&mut self, status: u8) {
         self.negative = status & 0x80;
         self.overflow = status & 0x40 != 0;
-        self.break_flag = status & 0x10 != 0;
         self.decimal = status & 0x08 != 0;
         self.interrupts_off = status & 0x04 != 0;
         self.nonzero = u8::from(status & 0x02 == 0);

@@ -116,8 +116,10 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
     }
     macro_rules! logic {
         ($operator:tt, $mode:ident, $op:expr) => {{
-            r.a &= $op as u8;
-            r.set_nz(r.a);
+            let value = operand!($mode, $op);
+            let result = r.a $operator value;
+            r.a = result;
+            r.set_nz(result);
         }};
     }
     macro_rules! simple {
@@ -399,7 +401,6 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
                 r.pc = u16::from_le_bytes([low, high]);
             }
             0x00 => {
-                r.break_flag = true;
                 let back = r.pc.wrapping_add(1);
                 push!((back >> 8) as u8);
                 push!(back as u8);

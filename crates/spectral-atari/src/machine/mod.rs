@@ -10,6 +10,7 @@ mod decode;
 mod execute;
 mod input;
 mod known;
+mod noise;
 mod palette;
 mod riot;
 mod rom;
