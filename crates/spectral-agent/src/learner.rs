@@ -144,6 +144,10 @@ impl Learner {
         if task.actions.len() > 256 {
             return Err(SettingError::bad("task", task.name.clone(), "a task with at most 256 actions"));
         }
+        assert!(
+            !codec.has_frequencies() || codec.encoded() == codec.outputs(),
+            "a codec with frequencies encodes a return as one number per output"
+        );
         let architecture = architecture(&settings, task, codec.as_ref())?;
         let (batch, k, outputs) = (settings.batch, codec.outputs(), architecture.outputs());
         let mut network = Network::new(Cpu::new(), architecture, 1, batch)
@@ -236,12 +240,13 @@ impl Learner {
         self.replay.record(outcome);
     }
 
-    /// True once replay can fill a minibatch.
+    /// True once replay holds a transition that can be learned from.
     pub fn can_update(&self) -> bool {
         !self.replay.valid().is_empty()
     }
 
-    /// One gradient step on a minibatch from replay.
+    /// One gradient step on a minibatch from replay. Call it between [`record`](Learner::record) and the next
+    /// [`observation`](Learner::observation), which may overwrite the oldest transition.
     pub fn update(&mut self) -> Result<(), NotFinite> {
         self.draw();
         self.make_targets();
@@ -322,7 +327,7 @@ impl Learner {
         }
     }
 
-    /// The online forward pass and the output gradients; returns Σ|gradient|, which is finite if all is well.
+    /// The online forward pass and the output gradients; returns Σ|output| + Σ|gradient|, which is finite if all is well.
     fn make_gradients(&mut self) -> f64 {
         let Learner { buffers: b, codec, network, .. } = self;
         let (batch, k) = (b.live.len(), codec.outputs());
@@ -368,7 +373,8 @@ impl Learner {
                 b.last[at + i] = if codec.undo_last_layer() { scale * g } else { b.trunk[at + i] };
             }
         }
-        magnitude
+        // Clipped gradients would hide outputs that are not finite.
+        magnitude + b.taken.iter().map(|y| f64::from(y.abs())).sum::<f64>()
     }
 
     /// Names of the values that [`drain_metrics`](Learner::drain_metrics) gives.
@@ -451,7 +457,15 @@ impl Learner {
         self.replay.restore(from)?;
         if let Some(priorities) = &mut self.priorities {
             priorities.largest = from.f64()?;
-            for (leaf, value) in from.f64s()?.into_iter().enumerate().take(self.replay.capacity()) {
+            let leaves = from.f64s()?;
+            if leaves.len() != self.replay.capacity() {
+                return Err(StateError(format!(
+                    "{} priorities, {} expected",
+                    leaves.len(),
+                    self.replay.capacity()
+                )));
+            }
+            for (leaf, value) in leaves.into_iter().enumerate() {
                 priorities.tree.set(leaf, value);
             }
         }

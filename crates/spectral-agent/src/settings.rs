@@ -410,7 +410,8 @@ impl AgentSettings {
             ("gauss_bins", self.gauss_bins),
         ];
         for (key, value) in positive {
-            if value <= 0.0 {
+            // Not `value <= 0.0`: NaN is refused too.
+            if !matches!(value.partial_cmp(&0.0), Some(std::cmp::Ordering::Greater)) {
                 return Err(SettingError::bad(key, value.show(), "a number above 0"));
             }
         }
@@ -443,8 +444,12 @@ impl AgentSettings {
         if self.statistics_rate == 0.0 {
             return Err(SettingError::bad("statistics_rate", "0", "a number above 0"));
         }
-        if self.transform_epsilon < 0.0 {
-            return Err(SettingError::bad("transform_epsilon", self.transform_epsilon.show(), "0 or more"));
+        if !(0.0..=1e6).contains(&self.transform_epsilon) {
+            return Err(SettingError::bad(
+                "transform_epsilon",
+                self.transform_epsilon.show(),
+                "a number from 0 to 1e6",
+            ));
         }
         let counts =
             [("n_step", self.n_step, 1000), ("batch", self.batch, 65_536), ("atoms", self.atoms, 4096)];

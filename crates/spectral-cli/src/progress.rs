@@ -25,6 +25,7 @@ pub struct Progress {
     last_line: Mutex<Instant>,
     bars: Option<Bars>,
     title: String,
+    checkpoints: Mutex<(u64, Cost)>,
 }
 
 struct Bars {
@@ -48,7 +49,13 @@ impl Progress {
             last_line: Mutex::new(Instant::now()),
             bars,
             title: plan.task.clone(),
+            checkpoints: Mutex::default(),
         }
+    }
+
+    /// How many checkpoints were written, and what they cost together.
+    pub fn checkpoints(&self) -> (u64, Cost) {
+        *self.checkpoints.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Ends the picture, leaving it on the screen.
@@ -171,5 +178,10 @@ impl Observer for Progress {
         }
     }
 
-    fn checkpoint(&self, _cost: Cost) {}
+    fn checkpoint(&self, cost: Cost) {
+        let mut sum = self.checkpoints.lock().unwrap_or_else(|e| e.into_inner());
+        sum.0 += 1;
+        sum.1.seconds += cost.seconds;
+        sum.1.bytes += cost.bytes;
+    }
 }

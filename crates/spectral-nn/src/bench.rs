@@ -82,7 +82,8 @@ struct Step {
     network: Network,
     bytes: Vec<u8>,
     floats: Vec<f32>,
-    gradient: Vec<f32>,
+    last: Vec<f32>,
+    trunk: Vec<f32>,
     batch: usize,
 }
 
@@ -95,10 +96,13 @@ impl Step {
             Input::Planes { .. } => bytes = (0..count).map(|_| (random() * 256.0) as u8).collect(),
             Input::Vector { .. } => floats = (0..count).map(|_| random() - 0.5).collect(),
         }
-        let gradient = (0..batch * architecture.outputs()).map(|_| (random() - 0.5) / batch as f32).collect();
+        let last: Vec<f32> =
+            (0..batch * architecture.outputs()).map(|_| (random() - 0.5) / batch as f32).collect();
         let mut network = Network::new(backend, architecture, 1, batch)?;
         network.init(0, random);
-        Ok(Step { network, bytes, floats, gradient, batch })
+        // Two buffers, as a spectral agent has: equal ones would take a short cut that its training never takes.
+        let trunk = last.iter().map(|g| 2.0 * g).collect();
+        Ok(Step { network, bytes, floats, last, trunk, batch })
     }
 
     fn run(&mut self) {
@@ -111,7 +115,7 @@ impl Step {
         };
         self.network.forward(Which::Target, samples(true), self.batch);
         self.network.forward_train(samples(false), self.batch);
-        self.network.backward(&self.gradient, &self.gradient);
+        self.network.backward(&self.last, &self.trunk);
         // A constant gradient would drive the network far from any trained one; the work is the same without motion.
         self.network.adam(&[AdamSettings { learning_rate: 0.0, ..AdamSettings::default() }], &[true]);
     }

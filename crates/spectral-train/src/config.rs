@@ -123,6 +123,7 @@ impl Configuration {
             let mut settings = AgentSettings::default();
             apply(&mut settings, &flatten(preset.text, preset.name)?, preset.name)?;
             apply(&mut settings, &flatten(&text, &origin)?, &origin)?;
+            let codec = settings.codec;
             let own = format!("agent.{name}.");
             for (key, value) in &self.pairs {
                 if AgentSettings::KEYS.contains(&key.as_str()) {
@@ -133,6 +134,13 @@ impl Configuration {
                 if let Some(key) = key.strip_prefix(&own) {
                     settings.set(key, value)?;
                 }
+            }
+            if settings.codec != codec {
+                return Err(TrainError::Usage(format!(
+                    "agent {name} is what its codec makes it: instead of setting codec={}, name another agent \
+                     (`spectral agents` lists them) or write a TOML file of your own",
+                    settings.codec.show()
+                )));
             }
             settings.validate().map_err(|e| TrainError::Usage(format!("agent {name}: {e}")))?;
             for &seed in &seeds {

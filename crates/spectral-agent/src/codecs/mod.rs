@@ -142,8 +142,8 @@ pub fn build(settings: &AgentSettings) -> Result<Arc<dyn Codec>, SettingError> {
     })
 }
 
-/// y − T, element by element: the gradient of half the squared error.
-fn squared_error_gradient(rows: &Rows<'_>, gradients: &mut [f32]) {
+/// y − T, element by element: the gradient of half the squared error, for codecs that use it.
+pub fn squared_error_gradient(rows: &Rows<'_>, gradients: &mut [f32]) {
     for ((g, y), t) in gradients.iter_mut().zip(rows.outputs).zip(rows.targets) {
         *g = y - t;
     }

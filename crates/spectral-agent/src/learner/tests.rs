@@ -284,3 +284,49 @@ fn metrics_have_a_value_per_column() {
         assert!(values.iter().all(|v| v.is_some_and(f64::is_finite)), "{kind:?} {columns:?} {values:?}");
     }
 }
+
+/// With double Q-learning the online network chooses; without, the target network does. Both differ here.
+#[test]
+fn double_q_learning_chooses_with_the_online_network() {
+    for double in [false, true] {
+        let mut agent = learner(&format!("codec=compressed n_step=1 double={double}"), 2);
+        fill(&mut agent, 450, 20.0);
+        agent.refresh_target();
+        for _ in 0..300 {
+            agent.update().unwrap(); // The target stays behind.
+        }
+        agent.draw();
+        agent.make_targets();
+        let k = agent.codec.outputs();
+        let mut chosen_by = |which| -> Vec<usize> {
+            let outputs = agent.network.forward(which, agent.buffers.next_states.samples(), 32);
+            outputs.chunks(2 * k).map(|row| greedy(agent.codec.as_ref(), row, &agent.live_state).0).collect()
+        };
+        let (online, target) = (chosen_by(Which::Online), chosen_by(Which::Target));
+        assert_ne!(online, target, "the test needs a case in which it matters");
+        assert_eq!(agent.buffers.greedy, if double { online } else { target });
+    }
+}
+
+#[test]
+fn importance_weights_undo_the_priorities() {
+    let mut agent = learner("codec=spectral prioritised=true priority_exponent=1 importance_exponent=1", 2);
+    fill(&mut agent, 450, 20.0);
+    let tree = &mut agent.priorities.as_mut().unwrap().tree;
+    for slot in 0..450 {
+        tree.set(slot, if slot % 10 == 0 { 8.0 } else { 1.0 });
+    }
+    let mut drawn = [0.0f64; 2];
+    for update in 0..300 {
+        agent.updates = update;
+        agent.draw();
+        for (index, weight) in agent.buffers.indices.iter().zip(&agent.buffers.importance) {
+            let heavy = index % 10 == 0;
+            drawn[usize::from(heavy)] += 1.0;
+            assert_eq!(*weight, if heavy { 0.125 } else { 1.0 });
+        }
+    }
+    // 45 heavy slots of 8 against 405 light ones of 1: heavy ones are 47% of the draws.
+    let share = drawn[1] / (drawn[0] + drawn[1]);
+    assert!((share - 360.0 / 765.0).abs() < 0.02, "{share}");
+}

@@ -2,11 +2,11 @@
 
 use crate::args::{ResumeArgs, TrainArgs};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
-use crate::output::note;
+use crate::output::{note, print};
 use crate::progress::{Progress, duration};
 use crate::table::count;
 use spectral_train::config::Configuration;
-use spectral_train::machine::human_bytes;
+use spectral_train::machine::{Hardware, human_bytes};
 use spectral_train::plan::Plan;
 use spectral_train::run_dir::Status;
 use spectral_train::trainer::{Memory, Trainer};
@@ -36,6 +36,7 @@ pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
     let workshop = Workshop::default();
     announce(&plan, &workshop)?;
     if args.dry_run {
+        print(&plan.to_toml("(not created)", &command_line(), &Hardware::here()))?;
         return Ok(SUCCESS);
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.task));
@@ -96,7 +97,13 @@ pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
     }
     match outcome.status {
         Status::Finished => {
-            note!("{path}: done after {}; `spectral report {path}` draws it", duration(outcome.seconds));
+            let (checkpoints, cost) = progress.checkpoints();
+            note!(
+                "{path}: done after {} ({checkpoints} checkpoints, {} written in {:.1} s); `spectral report {path}` draws it",
+                duration(outcome.seconds),
+                human_bytes(cost.bytes),
+                cost.seconds,
+            );
         }
         _ => {
             note!("interrupted and saved; `spectral resume {path}` goes on");
