@@ -4,3 +4,4 @@ pub mod games;
 pub mod machine;
 pub mod preprocess;
 pub mod roms;
+pub mod task;

@@ -1,0 +1,249 @@
+//! One or two games under a protocol, as a task.
+
+use super::cabinet::Cabinet;
+use super::protocol::{FRAME_LIMIT, FRAME_SKIP, NOOP_FRAMES, Protocol, STICKINESS};
+use super::rules::{Next, Rules};
+use crate::games::{Action, Game};
+use crate::machine::{Format, PowerOn, Rom, grey_palette};
+use crate::preprocess::{Pooler, SIDE};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::rng::Stream;
+use spectral_env::{Env, Observation, ObservationSpec, Step, TaskSpec};
+use std::sync::Arc;
+
+/// Marks a state of these tasks.
+const TAG: u8 = 0xa7;
+
+/// A game, or two in succession, seen as 84 × 84 grey pixels. [`make`](super::make) makes it.
+///
+/// A step plays 4 frames; the observation is the brighter of the last two, and only those two are drawn. When an
+/// episode ends within a step the observation stays as it was: nothing is learned from the picture after an end.
+pub struct AtariTask {
+    spec: TaskSpec,
+    protocol: Protocol,
+    rules: Rules,
+    actions: Vec<Action>,
+    cabinets: Vec<Cabinet>,
+    poolers: Vec<Pooler>,
+    /// Which cabinet is played.
+    current: usize,
+    /// True once a cabinet was switched on; the first reset does it.
+    on: bool,
+    /// Frames of this episode.
+    frames: u32,
+    /// What a sticky action repeats.
+    last: Action,
+    seen: Box<[u8; SIDE * SIDE]>,
+    /// The first of the two pictures to pool.
+    earlier: Vec<u8>,
+}
+
+impl AtariTask {
+    pub(super) fn new(
+        name: &str,
+        protocol: Protocol,
+        rules: Rules,
+        games: &[(&'static Game, Arc<Rom>)],
+        minimal: &'static Game,
+    ) -> Self {
+        let actions: Vec<Action> = match protocol {
+            Protocol::Paper => minimal.minimal.iter().collect(),
+            Protocol::Machado => Action::ALL.to_vec(),
+        };
+        let spec = TaskSpec {
+            name: name.to_owned(),
+            observation: ObservationSpec::Planes { channels: 1, height: SIDE, width: SIDE, stack: 4 },
+            actions: actions.iter().map(|action| action.name().to_owned()).collect(),
+            frames_per_step: FRAME_SKIP.into(),
+            max_player_score: rules.max_player_score(),
+        };
+        let cabinets: Vec<_> =
+            games.iter().map(|(game, rom)| Cabinet::new(game, rom.clone(), PowerOn::seeded(0))).collect();
+        let poolers = cabinets.iter().map(pooler).collect();
+        AtariTask {
+            spec,
+            protocol,
+            rules,
+            actions,
+            cabinets,
+            poolers,
+            current: 0,
+            on: false,
+            frames: 0,
+            last: Action::Noop,
+            seen: Box::new([0; SIDE * SIDE]),
+            earlier: Vec::new(),
+        }
+    }
+
+    /// Chooses mode and difficulty of the game; false if it does not have them.
+    pub(super) fn choose(&mut self, mode: u16, difficulty: u8) -> bool {
+        self.cabinets[0].choose(mode, difficulty)
+    }
+
+    /// The protocol under which it is played.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The game that is being played, for those who want to see it in colour.
+    pub fn cabinet(&self) -> &Cabinet {
+        &self.cabinets[self.current]
+    }
+
+    /// Begins a game in the current cabinet and looks at its first picture.
+    fn begin_game(&mut self) {
+        self.cabinets[self.current].reset();
+        self.look(false);
+    }
+
+    /// Makes the observation from the picture just drawn, and from the one kept before it if `both`.
+    fn look(&mut self, both: bool) {
+        let picture = self.cabinets[self.current].console().screen();
+        let pooler = &mut self.poolers[self.current];
+        if both {
+            pooler.pool(&self.earlier, picture, &mut self.seen[..]);
+        } else {
+            pooler.single(picture, &mut self.seen[..]);
+        }
+    }
+
+    /// Keeps the picture just drawn as the first of two.
+    fn keep(&mut self) {
+        self.earlier.clear();
+        self.earlier.extend_from_slice(self.cabinets[self.current].console().screen());
+    }
+
+    fn no_ops(&mut self, rng: &mut Stream) {
+        let count = rng.below(NOOP_FRAMES);
+        for frame in 0..count {
+            let pooled = frame + 2 >= count;
+            // The first picture of the game is there already.
+            if frame + 1 == count {
+                self.keep();
+            }
+            let outcome = self.cabinets[self.current].act(Action::Noop, pooled);
+            self.frames += 1;
+            if frame + 1 == count {
+                self.look(true);
+            }
+            if outcome.over {
+                self.frames = 0;
+                self.begin_game();
+                return;
+            }
+        }
+    }
+}
+
+fn pooler(cabinet: &Cabinet) -> Pooler {
+    let format = if cabinet.game().pal { Format::Pal } else { Format::Ntsc };
+    Pooler::new(cabinet.console().height(), *grey_palette(format))
+}
+
+impl Env for AtariTask {
+    fn spec(&self) -> &TaskSpec {
+        &self.spec
+    }
+
+    fn reset(&mut self, rng: &mut Stream) {
+        if !self.on {
+            for cabinet in &mut self.cabinets {
+                cabinet.power_on(PowerOn::seeded(rng.next_u64()));
+            }
+            self.on = true;
+        }
+        (self.current, self.frames, self.last) = (0, 0, Action::Noop);
+        self.begin_game();
+        if self.protocol == Protocol::Paper {
+            self.no_ops(rng);
+        }
+    }
+
+    fn step(&mut self, action: usize, rng: &mut Stream) -> Step {
+        let known = self.actions.len();
+        assert!(action < known, "action {action} given to {}, which has {known}", self.spec.name);
+        let mut step = Step::default();
+        let count = FRAME_SKIP.min(FRAME_LIMIT.saturating_sub(self.frames)).max(1);
+        for frame in 0..count {
+            if self.protocol == Protocol::Paper || !rng.chance(STICKINESS) {
+                self.last = self.actions[action];
+            }
+            let before = self.rules.player_score(&self.cabinets, self.current);
+            let outcome = self.cabinets[self.current].act(self.last, frame + 2 >= count);
+            self.frames += 1;
+            match self.rules.apply(&self.cabinets[self.current], self.current, before, outcome, &mut step) {
+                Next::Go => {}
+                Next::End => {
+                    step.terminated = true;
+                    break;
+                }
+                Next::Switch => {
+                    self.current = 1;
+                    self.last = Action::Noop;
+                    self.begin_game();
+                    break;
+                }
+            }
+            if frame + 2 == count {
+                self.keep();
+            } else if frame + 1 == count {
+                self.look(count > 1);
+            }
+        }
+        step.truncated = !step.terminated && self.frames >= FRAME_LIMIT;
+        step.life_lost &= !step.terminated && self.protocol == Protocol::Paper;
+        step.player_score = self.rules.player_score(&self.cabinets, self.current);
+        step
+    }
+
+    fn observe(&self, out: Observation<'_>) {
+        match out {
+            Observation::Planes(out) => out.copy_from_slice(&self.seen[..]),
+            Observation::Vector(_) => panic!("{} is seen as planes, not as a vector", self.spec.name),
+        }
+    }
+
+    fn save(&self, out: &mut StateWriter) {
+        out.u8(TAG);
+        out.bool(self.on);
+        out.u8(self.current as u8);
+        out.u32(self.frames);
+        out.u8(self.last as u8);
+        out.blob(&self.seen[..]);
+        for cabinet in &self.cabinets {
+            cabinet.save(out);
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let bad = |what: String| Err(StateError(format!("{what} in a state of {}", self.spec.name)));
+        match from.u8()? {
+            TAG => {}
+            other => return bad(format!("mark {other}")),
+        }
+        self.on = from.bool()?;
+        self.current = match usize::from(from.u8()?) {
+            current if current < self.cabinets.len() => current,
+            current => return bad(format!("game {current}")),
+        };
+        self.frames = match from.u32()? {
+            frames if frames <= FRAME_LIMIT => frames,
+            frames => return bad(format!("{frames} frames")),
+        };
+        let last = from.u8()?;
+        self.last = match Action::from_number(last) {
+            Some(action) => action,
+            None => return bad(format!("action {last}")),
+        };
+        let seen = from.blob()?;
+        if seen.len() != self.seen.len() {
+            return bad(format!("an observation of {} bytes", seen.len()));
+        }
+        self.seen.copy_from_slice(seen);
+        for cabinet in &mut self.cabinets {
+            cabinet.restore(from)?;
+        }
+        Ok(())
+    }
+}

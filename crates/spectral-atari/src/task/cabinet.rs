@@ -1,0 +1,193 @@
+//! A console with one of the games in it, started and played as the Arcade Learning Environment does.
+
+use crate::games::{Action, Game, Tally};
+use crate::machine::{
+    Console, Controllers, Format, Input, PADDLE_DEFAULT, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP, PowerOn, Rom,
+};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use std::sync::Arc;
+
+/// Frames without input after a system reset.
+const IDLE_FRAMES: usize = 60;
+/// Frames for which the reset switch is held to start a game.
+const RESET_FRAMES: usize = 4;
+
+/// What one frame brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The change of score, as the game pays it.
+    pub reward: i32,
+    /// True if there are fewer lives than before the frame.
+    pub life_lost: bool,
+    /// True if the game is over.
+    pub over: bool,
+}
+
+/// A game being played.
+#[derive(Clone, Debug)]
+pub struct Cabinet {
+    game: &'static Game,
+    console: Console,
+    tally: Tally,
+    /// Where the first player's paddle stands, in ohms.
+    paddle: i32,
+    mode: u16,
+    difficulty: u8,
+}
+
+impl Cabinet {
+    /// Switches a console on. [`reset`](Cabinet::reset) begins a game.
+    pub fn new(game: &'static Game, rom: Arc<Rom>, power_on: PowerOn) -> Self {
+        let format = if game.pal { Format::Pal } else { Format::Ntsc };
+        Cabinet {
+            game,
+            console: Console::new(rom, power_on, format),
+            tally: game.begin(),
+            paddle: PADDLE_DEFAULT,
+            mode: game.modes[0],
+            difficulty: game.difficulties[0],
+        }
+    }
+
+    /// Switches a console on with what the Arcade Learning Environment's own holds when it has loaded a game.
+    pub fn as_ale(game: &'static Game, rom: Arc<Rom>) -> Self {
+        let mut cabinet = Cabinet::new(game, rom, PowerOn::ale());
+        // Loading a game resets the machine two times more.
+        cabinet.console.system_reset();
+        cabinet.console.system_reset();
+        cabinet
+    }
+
+    /// Switches the console off and on again, with other contents of its memory.
+    pub fn power_on(&mut self, power_on: PowerOn) {
+        self.console = Console::new(self.console.rom().clone(), power_on, self.console.format());
+        self.tally = self.game.begin();
+    }
+
+    /// Chooses the mode and the difficulty of the games that follow; false if the game does not have them.
+    pub fn choose(&mut self, mode: u16, difficulty: u8) -> bool {
+        let known = self.game.modes.contains(&mode) && self.game.difficulties.contains(&difficulty);
+        if known {
+            (self.mode, self.difficulty) = (mode, difficulty);
+        }
+        known
+    }
+
+    /// Begins a game: resets the machine, waits a second, presses the reset switch, chooses the mode, and does what
+    /// this game needs to get going. Memory is not cleared, and the machine's timer starts at a chance value, so the
+    /// games of one cabinet can differ. The picture of the last frame is drawn.
+    pub fn reset(&mut self) {
+        self.paddle = PADDLE_DEFAULT;
+        self.console.system_reset();
+        self.idle(IDLE_FRAMES);
+        self.press_reset();
+        self.tally = self.game.begin();
+        self.set_mode();
+        self.press_reset();
+        for &(action, frames) in self.game.start {
+            for _ in 0..frames {
+                let input = self.input(action);
+                self.console.run_frame(&input, true);
+            }
+        }
+    }
+
+    /// Plays one frame; `draw` says whether its picture will be looked at. Once the game is over nothing happens.
+    pub fn act(&mut self, action: Action, draw: bool) -> Outcome {
+        if self.tally.over {
+            return Outcome { over: true, ..Outcome::default() };
+        }
+        let input = self.input(action);
+        self.console.run_frame(&input, draw);
+        let lives = self.tally.lives;
+        let reward = self.tally.read(&self.game.reading, self.console.ram());
+        Outcome { reward, life_lost: self.tally.lives < lives, over: self.tally.over }
+    }
+
+    fn idle(&mut self, frames: usize) {
+        let input = self.input(Action::Noop);
+        for _ in 0..frames {
+            self.console.run_frame(&input, false);
+        }
+    }
+
+    fn press_reset(&mut self) {
+        let input = Input { reset: true, ..self.input(Action::Noop) };
+        for _ in 0..RESET_FRAMES {
+            self.console.run_frame(&input, true);
+        }
+    }
+
+    fn set_mode(&mut self) {
+        if self.game.modes.len() > 1 {
+            self.press_reset();
+        }
+    }
+
+    /// The controls for one frame of this action. A paddle turns by a fixed amount per frame.
+    fn input(&mut self, action: Action) -> Input {
+        let mut input = Input {
+            difficulty_a: self.difficulty & 1 != 0,
+            difficulty_b: self.difficulty & 2 != 0,
+            ..Input::default()
+        };
+        if self.game.paddles {
+            let turned = i32::from(action.left()) - i32::from(action.right());
+            self.paddle = (self.paddle + turned * PADDLE_STEP).clamp(PADDLE_MIN, PADDLE_MAX);
+            input.controllers = Controllers::Paddles;
+            input.paddles[0] = self.paddle;
+            input.paddle_fire[0] = action.fire();
+        } else {
+            input.up[0] = action.up();
+            input.down[0] = action.down();
+            input.left[0] = action.left();
+            input.right[0] = action.right();
+            input.fire[0] = action.fire();
+        }
+        input
+    }
+
+    /// The game.
+    pub fn game(&self) -> &'static Game {
+        self.game
+    }
+
+    /// The machine.
+    pub fn console(&self) -> &Console {
+        &self.console
+    }
+
+    /// What is known of the game in progress.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Writes everything that changes while a game is played.
+    pub fn save(&self, out: &mut StateWriter) {
+        self.console.save(out);
+        out.i32(self.paddle);
+        out.i32(self.tally.score);
+        out.i32(self.tally.lives);
+        out.i32(self.tally.memory);
+        out.bool(self.tally.over);
+    }
+
+    /// Takes back what [`save`](Cabinet::save) wrote, of a cabinet with the same game.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.console.restore(from)?;
+        let mut number = |what: &str, range: std::ops::RangeInclusive<i32>| {
+            let value = from.i32()?;
+            if range.contains(&value) {
+                Ok(value)
+            } else {
+                Err(StateError(format!("{what} of {value} in a state of {}", self.game.name)))
+            }
+        };
+        self.paddle = number("a paddle", PADDLE_MIN..=PADDLE_MAX)?;
+        self.tally.score = number("a score", -1_000_000_000..=1_000_000_000)?;
+        self.tally.lives = number("lives", -1_000..=1_000)?;
+        self.tally.memory = number("a memory", -1_000..=1_000)?;
+        self.tally.over = from.bool()?;
+        Ok(())
+    }
+}
