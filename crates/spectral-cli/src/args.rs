@@ -36,6 +36,8 @@ pub enum Command {
     Tasks(TableArgs),
     /// List the agents, or every setting
     Agents(AgentsArgs),
+    /// Install or list the ROMs that Atari tasks need
+    Roms(RomsArgs),
     /// Decompose numbers into frequencies, as in the paper's figure 2
     Decompose(DecomposeArgs),
     /// Measure training steps and tasks on this machine
@@ -147,6 +149,26 @@ pub struct ReportArgs {
     pub baseline: String,
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct RomsArgs {
+    #[command(subcommand)]
+    pub action: RomsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RomsAction {
+    /// Get the ROMs: through your own pip from the ale-py package, or from files that you have
+    Install {
+        /// A wheel, a zip archive, a folder or a single ROM instead of pip
+        #[arg(long)]
+        from: Option<PathBuf>,
+        #[command(flatten)]
+        table: TableArgs,
+    },
+    /// Show which ROMs are there
+    List(TableArgs),
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use common::*;
 fn unknown_names_are_answered_with_the_nearest() {
     let place = Place::new();
     for (arguments, words) in [
-        ("train --task pong-mimi", &["pong-mimi", "did you mean `pong-mini`"][..]),
+        ("train --task pong-mimi", &["pong-mimi", "did you mean 'pong-mini'"][..]),
         ("train --task pong-mini --agents spectrl", &["spectrl", "'spectral'"]),
         ("train --task pong-mini --agents nothing-like-it", &["popart"]),
         ("train --task pong-mini --set learing_rate=1", &["learing_rate", "'learning_rate'"]),

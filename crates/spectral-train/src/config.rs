@@ -3,6 +3,7 @@
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, MOST_FRAMES, MOST_SECONDS, Plan};
 use crate::presets::{self, AGENTS, PROTOCOLS};
+use crate::workshop::is_atari;
 use spectral_agent::settings;
 use spectral_agent::settings::{AgentSettings, Setting, SettingError};
 use spectral_env::{TaskOptions, nearest};
@@ -23,7 +24,7 @@ settings! {
         seeds: String = "1".into(),
         /// Emulator frames per agent.
         frames: u64 = 200_000,
-        /// The settings shared by all agents: paper or quick; auto is quick for built-in tasks.
+        /// The settings shared by all agents: paper, machado or quick; auto is paper for Atari and quick for other tasks.
         protocol: String = "auto".into(),
         /// What a reader of the run's figures should know; reports print it beside them.
         note: String = String::new(),
@@ -112,7 +113,11 @@ impl Configuration {
         let mut options = TaskOptions::default();
         options.set("observation", &run.observation)?;
         options.set("reward_scale", &run.reward_scale.show())?;
-        let protocol = if run.protocol == "auto" { "quick".to_string() } else { run.protocol.clone() };
+        let protocol = match run.protocol.as_str() {
+            "auto" if is_atari(&run.task) => "paper".to_string(),
+            "auto" => "quick".to_string(),
+            chosen => chosen.to_string(),
+        };
         let Some(preset) = presets::find(PROTOCOLS, &protocol) else {
             return Err(unknown("protocol", &protocol, PROTOCOLS.iter().map(|p| p.name)));
         };

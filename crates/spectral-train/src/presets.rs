@@ -30,7 +30,7 @@ pub const AGENTS: &[Preset] = presets!("agents":
     "categorical", "categorical-mean", "c51-squashed");
 
 /// Every protocol by name.
-pub const PROTOCOLS: &[Preset] = presets!("protocols": "paper", "quick");
+pub const PROTOCOLS: &[Preset] = presets!("protocols": "paper", "quick", "machado");
 
 /// Every experiment by name.
 pub const EXPERIMENTS: &[Preset] =

@@ -1,10 +1,12 @@
 //! Where tasks and codecs come from: the built-in ones, and whatever a program adds.
 
+use crate::config::unknown;
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
 use spectral_agent::codecs::{self, Codec};
 use spectral_agent::settings::{AgentSettings, Setting};
-use spectral_env::Env;
+use spectral_atari::task::{AtariError, AtariOptions, Protocol};
+use spectral_env::{Env, ObservationKind, TaskError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -40,7 +42,15 @@ impl Workshop {
     pub fn task(&self, plan: &Plan) -> Result<Box<dyn Env>, TrainError> {
         match self.tasks.get(&plan.task) {
             Some(make) => Ok(make()),
-            None => Ok(spectral_env::make(&plan.task, &plan.options)?),
+            None if is_atari(&plan.task) => atari(plan),
+            None => spectral_env::make(&plan.task, &plan.options).map_err(|error| match error {
+                // The nearest name may be one of the Atari tasks, which that crate does not know.
+                TaskError::UnknownTask { name, .. } => {
+                    let atari = spectral_atari::task::tasks().iter().map(|task| task.name.as_str());
+                    unknown("task", &name, spectral_env::tasks().iter().map(|task| task.name).chain(atari))
+                }
+                other => other.into(),
+            }),
         }
     }
 
@@ -55,4 +65,25 @@ impl Workshop {
             ))),
         }
     }
+}
+
+/// Whether a name is, or looks like, that of an Atari task.
+pub(crate) fn is_atari(task: &str) -> bool {
+    task.starts_with("atari/") || spectral_atari::task::tasks().iter().any(|known| known.name == task)
+}
+
+fn atari(plan: &Plan) -> Result<Box<dyn Env>, TrainError> {
+    let seen = plan.options.observation;
+    if !matches!(seen, ObservationKind::Auto | ObservationKind::Pixels) || plan.options.reward_scale != 1.0 {
+        return Err(TrainError::Usage(format!(
+            "{} is seen as pixels and its rewards are not scaled",
+            plan.task
+        )));
+    }
+    let protocol = if plan.protocol == "machado" { Protocol::Machado } else { Protocol::Paper };
+    let options = AtariOptions { protocol, ..AtariOptions::default() };
+    spectral_atari::task::make(&plan.task, &options).map_err(|error| match error {
+        AtariError::Roms(_) | AtariError::Rom(_) => TrainError::Data(error.to_string()),
+        other => TrainError::Usage(other.to_string()),
+    })
 }

@@ -20,6 +20,10 @@ pub fn tasks(args: &TableArgs) -> Result<u8, Failure> {
             json!(task.summary),
         ]);
     }
+    for task in spectral_atari::task::tasks() {
+        let none = || json!(null);
+        table.row(vec![json!(task.name), none(), none(), json!(["pixels"]), json!(task.summary)]);
+    }
     table.print(args.json)?;
     Ok(SUCCESS)
 }

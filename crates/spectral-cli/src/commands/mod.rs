@@ -7,6 +7,7 @@ mod doctor;
 mod eval;
 mod lists;
 mod report;
+mod roms;
 mod train;
 
 use crate::args::{Arguments, Command};
@@ -24,6 +25,7 @@ pub fn run(command: Command) -> Result<u8, Failure> {
         Command::Report(args) => report::run(&args),
         Command::Tasks(args) => lists::tasks(&args),
         Command::Agents(args) => lists::agents(&args),
+        Command::Roms(args) => roms::run(&args.action),
         Command::Decompose(args) => decompose::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -1,0 +1,49 @@
+//! `spectral roms`: the cartridges of the Atari tasks.
+
+use crate::args::RomsAction;
+use crate::failure::{DATA, Failure, SUCCESS};
+use crate::output::note;
+use crate::table::Table;
+use serde_json::json;
+use spectral_atari::roms::{self, Presence, RomsError, Source};
+
+/// Installs or lists ROMs.
+pub fn run(action: &RomsAction) -> Result<u8, Failure> {
+    let folder = roms::directory().map_err(failed)?;
+    match action {
+        RomsAction::Install { from, table } => {
+            let source = from.clone().map_or(Source::Pip, Source::Path);
+            let installed = roms::install(&source, &folder).map_err(failed)?;
+            let mut rows = Table::new(&["ROMs", "games"]);
+            let groups = [
+                ("installed", installed.written),
+                ("already there", installed.kept),
+                ("not found", installed.absent),
+            ];
+            for (name, games) in groups {
+                rows.row(vec![json!(name), if table.json { json!(games) } else { json!(games.len()) }]);
+            }
+            rows.print(table.json)?;
+            note!("ROMs are in {}", folder.display());
+        }
+        RomsAction::List(table) => {
+            let mut rows = Table::new(&["game", "ROM", "md5"]);
+            for (game, presence) in roms::list(&folder) {
+                let state = match presence {
+                    Presence::Good => "good".to_string(),
+                    Presence::Missing => "missing".to_string(),
+                    Presence::Wrong { found } => format!("wrong: its md5 is {found}"),
+                    Presence::Unreadable { reason } => format!("cannot be read: {reason}"),
+                };
+                rows.row(vec![json!(game.name), json!(state), json!(game.md5)]);
+            }
+            rows.print(table.json)?;
+            note!("ROMs are in {}; `spectral roms install` gets those that are missing", folder.display());
+        }
+    }
+    Ok(SUCCESS)
+}
+
+fn failed(error: RomsError) -> Failure {
+    Failure { text: error.to_string(), exit_code: DATA }
+}

@@ -1,0 +1,65 @@
+//! Atari from the command line: ROMs that are missing are named with the command that gets them, and with ROMs the games train.
+
+mod common;
+
+use common::*;
+use std::io::Write;
+use std::process::Command;
+
+#[test]
+fn missing_roms_are_named_with_the_command_that_mends_it() {
+    let place = Place::new();
+    let run = |arguments: &str| {
+        let mut command = place.command(arguments);
+        command.env("SPECTRAL_ROMS", place.path("roms"));
+        Ran::of(command.output().expect("the command starts"))
+    };
+    for task in ["atari/pong", "exponential-pong", "reverse-ponglantis"] {
+        let words = [".bin does not exist", "spectral roms install", "MD5"];
+        run(&format!("train --task {task} --frames 100")).code(3).says(&words);
+    }
+    run("train --task atari/pogn").code(2).says(&["did you mean `atari/pong`"]);
+    run("train --task exponential-pogn").code(2).says(&["'exponential-pong"]);
+    run("train --task atari/pong --set observation=vector").code(2).says(&["pixels"]);
+    let listed: serde_json::Value = serde_json::from_str(&run("roms list --json").code(0).out).unwrap();
+    assert!(listed.as_array().unwrap().len() >= 57);
+    assert!(listed.as_array().unwrap().iter().all(|game| game["ROM"] == "missing"));
+    std::fs::write(place.path("notes.txt"), "no ROM").unwrap();
+    run("roms install --from notes.txt").code(3).says(&["notes.txt"]);
+    assert!(!place.path("runs").exists(), "a run that cannot start leaves nothing");
+}
+
+/// A few hundred frames of real games, with the ROMs of the ale-py package.
+#[test]
+fn games_train_and_resume() {
+    if std::env::var_os("SPECTRAL_ORACLES").is_none_or(|v| v != "1") {
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED: training on real games; set SPECTRAL_ORACLES=1 to run it");
+        return;
+    }
+    let python = std::env::var("SPECTRAL_PYTHON").unwrap_or("python3".into());
+    let find = "import ale_py, pathlib; print(pathlib.Path(ale_py.__file__).parent / 'roms')";
+    let found = Command::new(python).args(["-c", find]).output().expect("Python with ale-py");
+    let folder = String::from_utf8(found.stdout).unwrap();
+    let place = Place::new();
+    let run = |arguments: &str| {
+        let mut command = place.command(arguments);
+        command.env("SPECTRAL_ROMS", place.path("roms"));
+        Ran::of(command.output().expect("the command starts"))
+    };
+    run(&format!("roms install --from {}", folder.trim())).code(0);
+    let small = "--seeds 1 --set batch=4 --set replay=300 --set learning_starts=400 --set update_period=64 \
+                 --set log_frames=200";
+    for task in ["exponential-pong", "ponglantis", "atari/ms_pacman"] {
+        let name = task.replace('/', "-");
+        run(&format!("train --task {task} --agents spectral --frames 800 {small} --out {name}")).code(0);
+        run(&format!("train --task {task} --agents spectral --frames 400 {small} --out {name}-half")).code(0);
+        run(&format!("resume {name}-half --frames 800")).code(0);
+        let model =
+            |folder: &str| std::fs::read(place.path(folder).join("agents/spectral-s1/model.bin")).unwrap();
+        assert!(model(&name) == model(&format!("{name}-half")), "{task}: resumed training differs");
+    }
+    let text = std::fs::read_to_string(place.path("exponential-pong/run.toml")).unwrap();
+    assert!(text.contains("protocol = \"paper\""), "Atari's default protocol is the paper's");
+    run(&format!("train --task atari/pong --set protocol=machado --frames 200 {small} --out m")).code(0);
+}
