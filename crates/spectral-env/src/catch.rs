@@ -3,6 +3,7 @@
 
 use crate::env::Step;
 use crate::game::{Game, PlaneShape, check_tag, checked, fill_rectangle};
+use crate::picture::Picture;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
 
@@ -75,6 +76,21 @@ impl Game for Catch {
         for (cell, grey) in self.cells().into_iter().zip([255, 160]) {
             fill_rectangle(out, 2 + cell / COLUMNS * 8, 2 + cell % COLUMNS * 16, 8, 16, grey);
         }
+    }
+
+    fn picture(&self, out: &mut Picture) {
+        const CELL: usize = 16;
+        out.start(COLUMNS * CELL, ROWS * CELL, [16, 20, 36]);
+        let [ball, paddle] = self.cells();
+        let corner = |cell: usize| (cell % COLUMNS * CELL, cell / COLUMNS * CELL);
+        let (left, top) = corner(paddle);
+        let caught = ball == paddle;
+        let colour = if caught { [110, 220, 120] } else { [80, 160, 240] };
+        out.rectangle(left, top + CELL / 2, CELL, CELL / 2, colour);
+        let (left, top) = corner(ball);
+        // A ball that was caught rests on the paddle.
+        let top = if caught { top } else { top + 3 };
+        out.rectangle(left + 4, top, 8, 8, [250, 210, 70]);
     }
 
     fn save(&self, out: &mut StateWriter) {

@@ -1,5 +1,6 @@
 //! What every task offers, whoever wrote it.
 
+use crate::picture::Picture;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
 
@@ -105,6 +106,22 @@ pub trait Env: Send {
 
     /// Writes the current observation into the caller's buffer; every element is written.
     fn observe(&self, out: Observation<'_>);
+
+    /// Draws the current state for people to look at, into a picture that is used again and again; false if the task
+    /// has no picture. What is drawn need not be what an agent observes, and drawing changes nothing.
+    ///
+    /// ```
+    /// use spectral_env::{Picture, Purpose, Stream, TaskOptions, make};
+    /// let mut env = make("catch-scale", &TaskOptions::default())?;
+    /// env.reset(&mut Stream::new(1, Purpose::Environment, 0));
+    /// let mut picture = Picture::default();
+    /// assert!(env.picture(&mut picture));
+    /// assert_eq!(picture.rgb.len(), picture.width * picture.height * 3);
+    /// # Ok::<(), spectral_env::TaskError>(())
+    /// ```
+    fn picture(&self, _out: &mut Picture) -> bool {
+        false
+    }
 
     /// Writes the whole state, so that [`restore`](Env::restore) on a fresh instance continues bit for bit.
     fn save(&self, out: &mut StateWriter);

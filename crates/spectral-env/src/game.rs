@@ -2,6 +2,7 @@
 //! [`Env`](crate::Env).
 
 use crate::env::{Env, Observation, ObservationSpec, Step, TaskSpec};
+use crate::picture::Picture;
 use crate::registry::ObservationKind;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
@@ -24,6 +25,8 @@ pub(crate) trait Game: Send {
     fn features(&self, out: &mut [f32]);
     fn planes(&self, _out: &mut [u8]) {}
     fn pixels(&self, _out: &mut [u8]) {}
+    /// Draws the state in colour, for people.
+    fn picture(&self, out: &mut Picture);
     fn save(&self, out: &mut StateWriter);
     /// Reads what `save` wrote and refuses whatever the rules cannot reach and later code could stumble over.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
@@ -100,6 +103,11 @@ impl<G: Game> Env for GameTask<G> {
             (Observation::Vector(_), _) => panic!("{} is seen as planes, not as a vector", self.spec.name),
             (Observation::Planes(_), _) => panic!("{} is seen as a vector, not as planes", self.spec.name),
         }
+    }
+
+    fn picture(&self, out: &mut Picture) -> bool {
+        self.game.picture(out);
+        true
     }
 
     fn save(&self, out: &mut StateWriter) {

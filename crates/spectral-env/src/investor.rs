@@ -6,6 +6,7 @@
 
 use crate::env::Step;
 use crate::game::{Game, PlaneShape, check_tag, checked};
+use crate::picture::Picture;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
 
@@ -134,6 +135,26 @@ impl Game for Market {
         for (centre, hat) in out[4..].iter_mut().enumerate() {
             *hat = (1.0 - (position - centre as f32).abs()).max(0.0);
         }
+    }
+
+    fn picture(&self, out: &mut Picture) {
+        const WIDTH: usize = 200;
+        out.start(WIDTH, 72, [16, 20, 36]);
+        // Capital on a scale of decades, from ruin on: 40 pixels each, with a line at every decade.
+        let length = (self.capital / RUIN).log10().max(0.0) * 40.0;
+        let grown = if self.capital < CAPITAL { [240, 110, 90] } else { [110, 220, 120] };
+        out.rectangle(0, 20, length as usize, 24, grown);
+        for decade in 0..5 {
+            let colour = if decade == 1 { [250, 250, 250] } else { [70, 80, 110] };
+            out.rectangle(decade * 40, 16, 1, 32, colour);
+        }
+        out.number(4, 3, 2, self.capital as u64, [250, 250, 250]);
+        // The signals as two lamps, the time as a line at the bottom.
+        for (lamp, good) in [self.signals.steady, self.signals.longshot].into_iter().enumerate() {
+            let colour = if good { [250, 210, 70] } else { [56, 60, 76] };
+            out.rectangle(4 + lamp * 20, 52, 12, 12, colour);
+        }
+        out.rectangle(0, 68, WIDTH * usize::from(self.steps) / usize::from(HORIZON), 4, [80, 160, 240]);
     }
 
     fn save(&self, out: &mut StateWriter) {

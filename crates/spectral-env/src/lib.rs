@@ -24,6 +24,7 @@ mod env;
 mod game;
 mod investor;
 mod nearest;
+mod picture;
 mod pong;
 mod ponglantis;
 mod registry;
@@ -32,6 +33,7 @@ mod twenty48;
 
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
 pub use nearest::nearest;
+pub use picture::{Colour, Picture};
 pub use registry::{ObservationKind, TaskError, TaskInfo, TaskOptions, make, tasks};
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
 pub use spectral_core::rng::{Purpose, Stream};

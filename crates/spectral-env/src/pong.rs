@@ -7,6 +7,7 @@
 
 use crate::env::Step;
 use crate::game::{Game, PIXELS, PlaneShape, check_tag, checked, fill_rectangle};
+use crate::picture::{Colour, Picture};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
 
@@ -172,6 +173,20 @@ impl Rally {
         }
     }
 
+    /// Ball and paddles in colour, on a board that was begun with [`start_board`].
+    pub(crate) fn picture(&self, out: &mut Picture) {
+        for row in 0..HEIGHT {
+            let (left, top) = board_cell(row, WIDTH / 2);
+            out.rectangle(left - 1, top + 3, 2, CELL - 6, [60, 70, 96]);
+        }
+        for half in 0..PADDLE {
+            paint_cell(out, self.player as usize + half, WIDTH - 1, PLAYER);
+            paint_cell(out, self.computer as usize + half, 0, COMPUTER);
+        }
+        let (left, top) = board_cell(self.ball_y.into(), self.ball_x.into());
+        out.rectangle(left + 2, top + 2, CELL - 4, CELL - 4, [250, 250, 250]);
+    }
+
     pub(crate) fn save(&self, out: &mut StateWriter) {
         out.u8(self.ball_x);
         out.u8(self.ball_y);
@@ -197,6 +212,33 @@ impl Rally {
 pub(crate) fn draw_cell(out: &mut [u8], row: usize, column: usize, value: u8) {
     const TOP: usize = PIXELS - 7 * HEIGHT;
     fill_rectangle(out, TOP + 7 * row, 6 * column, 7, 6, value);
+}
+
+/// Pixels of a cell's side in a picture.
+const CELL: usize = 12;
+/// Rows of a picture above the board.
+const HEADER: usize = 16;
+const PLAYER: Colour = [110, 220, 120];
+const COMPUTER: Colour = [240, 150, 80];
+
+/// Begins a picture of the board, with both scores above it: the computer's on the left, where its paddle is.
+pub(crate) fn start_board(out: &mut Picture, board: Colour, player: u8, computer: u8) {
+    let (width, height) = (WIDTH * CELL, HEIGHT * CELL);
+    out.start(width, HEADER + height, [8, 10, 18]);
+    out.rectangle(0, HEADER, width, height, board);
+    out.centred_number((0, 0, width / 2, HEADER), computer.into(), COMPUTER);
+    out.centred_number((width / 2, 0, width / 2, HEADER), player.into(), PLAYER);
+}
+
+/// Left and top of a cell in a picture.
+fn board_cell(row: usize, column: usize) -> (usize, usize) {
+    (column * CELL, HEADER + row * CELL)
+}
+
+/// Fills a cell of the board in a picture.
+pub(crate) fn paint_cell(out: &mut Picture, row: usize, column: usize, colour: Colour) {
+    let (left, top) = board_cell(row, column);
+    out.rectangle(left, top, CELL, CELL, colour);
 }
 
 /// Points as a thermometer over the first (player) and last (computer) two rows of a plane.
@@ -284,6 +326,11 @@ impl Game for Pong {
     fn pixels(&self, out: &mut [u8]) {
         self.rally.pixels(out);
         score_pixels(out, self.player_points, self.computer_points);
+    }
+
+    fn picture(&self, out: &mut Picture) {
+        start_board(out, [24, 30, 48], self.player_points, self.computer_points);
+        self.rally.picture(out);
     }
 
     fn save(&self, out: &mut StateWriter) {

@@ -3,9 +3,10 @@
 
 use crate::env::Step;
 use crate::game::{Game, PlaneShape, check_tag, checked};
+use crate::picture::Picture;
 use crate::pong::{
-    self, GAME, HEIGHT, RALLY_FEATURES, Rally, STEP_LIMIT, Serve, WIDTH, Winner, draw_cell, score_pixels,
-    score_plane,
+    self, GAME, HEIGHT, RALLY_FEATURES, Rally, STEP_LIMIT, Serve, WIDTH, Winner, draw_cell, paint_cell,
+    score_pixels, score_plane, start_board,
 };
 use crate::shooting::{SHOOTING, Ships, Shooting};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -189,6 +190,28 @@ impl Game for Ponglantis {
             }),
         }
         score_pixels(out, self.player_points, self.computer_points);
+    }
+
+    fn picture(&self, out: &mut Picture) {
+        match &self.phase {
+            Phase::Pong(rally) => {
+                start_board(out, [24, 30, 48], self.player_points, self.computer_points);
+                rally.picture(out);
+            }
+            Phase::Shooting(shooting) => {
+                start_board(out, [20, 44, 84], self.player_points, self.computer_points);
+                shooting_picture(shooting, |row, column, part| {
+                    let colour = match part {
+                        Part::Ship if row == 1 => [250, 210, 70],
+                        Part::Ship => [190, 200, 210],
+                        Part::Clock if row == HEIGHT - 1 => [150, 90, 200],
+                        Part::Clock => [170, 60, 60],
+                        Part::Gun => [110, 220, 120],
+                    };
+                    paint_cell(out, row, column, colour);
+                });
+            }
+        }
     }
 
     fn save(&self, out: &mut StateWriter) {

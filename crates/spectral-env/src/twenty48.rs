@@ -2,6 +2,7 @@
 
 use crate::env::Step;
 use crate::game::{Game, PlaneShape, check_tag, checked, fill_rectangle};
+use crate::picture::{Colour, Picture};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
 
@@ -83,6 +84,27 @@ fn spawn(board: &mut Board, rng: &mut Stream) {
     }
 }
 
+/// Colours of empty cells and of the tiles 2, 4, …; the last one serves all that are larger.
+const TILE_COLOURS: [Colour; 13] = [
+    [116, 106, 96],
+    [236, 228, 216],
+    [232, 214, 180],
+    [240, 172, 112],
+    [244, 142, 92],
+    [244, 116, 88],
+    [240, 84, 56],
+    [226, 190, 70],
+    [204, 168, 40],
+    [150, 170, 50],
+    [70, 160, 90],
+    [40, 130, 160],
+    [90, 70, 170],
+];
+
+fn tile_colour(tile: u8) -> Colour {
+    TILE_COLOURS[usize::from(tile).min(TILE_COLOURS.len() - 1)]
+}
+
 /// A game of 2048.
 #[derive(Default)]
 pub(crate) struct Twenty48 {
@@ -139,6 +161,21 @@ impl Game for Twenty48 {
                 19,
                 tile.min(LARGEST) * (255 / LARGEST),
             );
+        }
+    }
+
+    fn picture(&self, out: &mut Picture) {
+        const SIDE: usize = 40;
+        const GAP: usize = 4;
+        const PITCH: usize = SIDE + GAP;
+        out.start(4 * PITCH + GAP, 4 * PITCH + GAP, [88, 80, 72]);
+        for (cell, &tile) in self.board.iter().enumerate() {
+            let (left, top) = (GAP + cell % 4 * PITCH, GAP + cell / 4 * PITCH);
+            out.rectangle(left, top, SIDE, SIDE, tile_colour(tile));
+            if tile > 0 {
+                let ink = if tile < 3 { [88, 80, 72] } else { [255, 252, 245] };
+                out.centred_number((left, top, SIDE, SIDE), 1 << tile, ink);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
-//! Playing and observing allocate nothing.
+//! Playing, observing and drawing allocate nothing; a picture does the first time it is drawn.
 
-use spectral_env::{Observation, ObservationSpec, Purpose, Stream, TaskOptions, make, tasks};
+use spectral_env::{Observation, ObservationSpec, Picture, Purpose, Stream, TaskOptions, make, tasks};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -40,6 +40,8 @@ fn steps_and_observations_do_not_allocate() {
             let spec = env.spec().clone();
             let mut bytes = vec![0; spec.observation.len()];
             let mut numbers = vec![0.0; spec.observation.len()];
+            let mut picture = Picture::default();
+            assert!(env.picture(&mut picture), "{}", task.name);
             let before = count();
             env.reset(&mut Stream::new(1, Purpose::Other, 0));
             for n in 1..3_000 {
@@ -52,6 +54,7 @@ fn steps_and_observations_do_not_allocate() {
                     ObservationSpec::Planes { .. } => Observation::Planes(&mut bytes),
                     ObservationSpec::Vector { .. } => Observation::Vector(&mut numbers),
                 });
+                env.picture(&mut picture);
             }
             assert_eq!(count(), before, "{} as {observation}", task.name);
         }
