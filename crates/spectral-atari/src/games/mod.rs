@@ -26,7 +26,8 @@ pub struct Game {
     pub first_lives: i32,
     /// Lines of the picture: 210, or 250 for the European machine.
     pub height: usize,
-    /// The modes that can be played; the first is the default.
+    /// The modes that the game has; the first is the default. How the others are chosen is known for some games:
+    /// [`playable_modes`](Game::playable_modes).
     pub modes: &'static [u16],
     /// The difficulties that can be played; the first is the default.
     pub difficulties: &'static [u8],
@@ -36,11 +37,39 @@ pub struct Game {
     pub paddles: bool,
     /// True if it was made for European television.
     pub pal: bool,
+    /// How a mode is chosen.
+    pub select: Select,
     /// What is done after the reset switch to get the game going: actions and for how many frames.
     pub start: &'static [(Action, u16)],
 }
 
+/// How the select switch chooses a game's modes. The counts are those of the Arcade Learning Environment, so that games
+/// begin in the same state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Select {
+    /// How often the switch is pressed for each of the game's modes, in their order; modes beyond are not known.
+    pub presses: &'static [u16],
+    /// Frames for which it is held each time.
+    pub hold: u8,
+    /// Frames for which it is let go each time.
+    pub release: u8,
+    /// How often the reset switch is pressed before and after.
+    pub resets: (u8, u8),
+}
+
+impl Select {
+    /// For a game that has but one mode.
+    pub(crate) const NONE: Select = Select { presses: &[0], hold: 0, release: 0, resets: (0, 0) };
+    /// For a game that stands at its first mode; its other modes are not known.
+    pub(crate) const FIRST: Select = Select { presses: &[0], hold: 0, release: 0, resets: (0, 1) };
+}
+
 impl Game {
+    /// The modes that can be played.
+    pub fn playable_modes(&self) -> &'static [u16] {
+        &self.modes[..self.select.presses.len().min(self.modes.len())]
+    }
+
     /// The tally of a game that has just begun.
     pub fn begin(&self) -> Tally {
         Tally { lives: self.first_lives, ..Tally::default() }

@@ -4,11 +4,11 @@ use super::cabinet::Cabinet;
 use super::protocol::{FRAME_LIMIT, FRAME_SKIP, NOOP_FRAMES, Protocol, STICKINESS};
 use super::rules::{Next, Rules};
 use crate::games::{Action, Game};
-use crate::machine::{Format, PowerOn, Rom, grey_palette};
-use crate::preprocess::{Pooler, SIDE};
+use crate::machine::{Format, PowerOn, Rom, grey_palette, rgb_palette};
+use crate::preprocess::{Pooler, SIDE, WIDTH};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
-use spectral_env::{Env, Observation, ObservationSpec, Step, TaskSpec};
+use spectral_env::{Env, Observation, ObservationSpec, Picture, Step, TaskSpec};
 use std::sync::Arc;
 
 /// Marks a state of these tasks.
@@ -202,6 +202,21 @@ impl Env for AtariTask {
             Observation::Planes(out) => out.copy_from_slice(&self.seen[..]),
             Observation::Vector(_) => panic!("{} is seen as planes, not as a vector", self.spec.name),
         }
+    }
+
+    /// The last picture that the console drew: that of the step's last frame, or, where an episode ended within a step,
+    /// of the last before the end that was to be looked at. Pixels are twice as wide as on the console, which gives
+    /// about the shape that they have on a television.
+    fn picture(&self, out: &mut Picture) -> bool {
+        let console = self.cabinet().console();
+        let colours = rgb_palette(console.format());
+        (out.width, out.height) = (2 * WIDTH, console.height());
+        out.rgb.clear();
+        out.rgb.extend(console.screen().iter().flat_map(|&index| {
+            let [red, green, blue] = colours[usize::from(index)];
+            [red, green, blue, red, green, blue]
+        }));
+        true
     }
 
     fn save(&self, out: &mut StateWriter) {

@@ -1,6 +1,6 @@
 //! A console with one of the games in it, started and played as the Arcade Learning Environment does.
 
-use crate::games::{Action, Game, Tally};
+use crate::games::{Action, Game, Select, Tally};
 use crate::machine::{
     Console, Controllers, Format, Input, PADDLE_DEFAULT, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP, PowerOn, Rom,
 };
@@ -52,8 +52,9 @@ impl Cabinet {
     /// Switches a console on with what the Arcade Learning Environment's own holds when it has loaded a game.
     pub fn as_ale(game: &'static Game, rom: Arc<Rom>) -> Self {
         let mut cabinet = Cabinet::new(game, rom, PowerOn::ale());
-        // Loading a game resets the machine two times more.
+        // Loading a game means running it for a second, to see what television it was made for.
         cabinet.console.system_reset();
+        cabinet.idle(IDLE_FRAMES);
         cabinet.console.system_reset();
         cabinet
     }
@@ -66,7 +67,8 @@ impl Cabinet {
 
     /// Chooses the mode and the difficulty of the games that follow; false if the game does not have them.
     pub fn choose(&mut self, mode: u16, difficulty: u8) -> bool {
-        let known = self.game.modes.contains(&mode) && self.game.difficulties.contains(&difficulty);
+        let known =
+            self.game.playable_modes().contains(&mode) && self.game.difficulties.contains(&difficulty);
         if known {
             (self.mode, self.difficulty) = (mode, difficulty);
         }
@@ -119,7 +121,19 @@ impl Cabinet {
     }
 
     fn set_mode(&mut self) {
-        if self.game.modes.len() > 1 {
+        let Select { presses, hold, release, resets } = self.game.select;
+        let place = self.game.modes.iter().position(|&mode| mode == self.mode).unwrap_or(0);
+        for _ in 0..resets.0 {
+            self.press_reset();
+        }
+        for _ in 0..presses[place] {
+            let input = Input { select: true, ..self.input(Action::Noop) };
+            for _ in 0..hold {
+                self.console.run_frame(&input, false);
+            }
+            self.idle(release.into());
+        }
+        for _ in 0..resets.1 {
             self.press_reset();
         }
     }
@@ -135,7 +149,8 @@ impl Cabinet {
             let turned = i32::from(action.left()) - i32::from(action.right());
             self.paddle = (self.paddle + turned * PADDLE_STEP).clamp(PADDLE_MIN, PADDLE_MAX);
             input.controllers = Controllers::Paddles;
-            input.paddles[0] = self.paddle;
+            // The second pair of paddles is plugged in and never turned.
+            input.paddles = [self.paddle, PADDLE_DEFAULT, 0, 0];
             input.paddle_fire[0] = action.fire();
         } else {
             input.up[0] = action.up();

@@ -115,7 +115,7 @@ pub fn make_atari(name: &str, options: &AtariOptions) -> Result<AtariTask, Atari
         }
     };
     let first = parts[0];
-    let mode = choice("mode", options.mode, first.modes, rules)?;
+    let mode = choice("mode", options.mode, first.playable_modes(), rules)?;
     let difficulty = choice("difficulty", options.difficulty, first.difficulties, rules)?;
     let games =
         parts.iter().map(|&game| Ok((game, rom(game, options)?))).collect::<Result<Vec<_>, AtariError>>()?;

@@ -4,8 +4,8 @@ use super::atari::AtariTask;
 use super::protocol::{FRAME_LIMIT, Protocol};
 use super::rules::Rules;
 use crate::games::{self, Game};
-use crate::machine::Rom;
-use spectral_env::{Env, Observation, Purpose, StateReader, StateWriter, Step, Stream};
+use crate::machine::{Format, Rom, rgb_palette};
+use spectral_env::{Env, Observation, Picture, Purpose, StateReader, StateWriter, Step, Stream};
 use std::sync::Arc;
 
 /// A program that runs frames for ever: `start` sets memory while the reset switch is held, `body` runs once a frame.
@@ -89,6 +89,24 @@ fn exponential_pong_pays_powers_of_two() {
 
     let mut lost = task(Rules::ExponentialPong, Protocol::Machado, &[pong(0x8d)]);
     assert_eq!(sums(&episode(&mut lost)), (-21.0, -21.0), "conceding costs 2⁰ while nothing was scored");
+}
+
+#[test]
+fn pictures_show_the_last_frame_of_a_step() {
+    let mut game = task(Rules::Plain, Protocol::Machado, &[pong(0x8e)]);
+    game.reset(&mut stream(0));
+    let (mut picture, mut before) = (Picture::default(), Picture::default());
+    for n in 1..20 {
+        game.step(0, &mut stream(n));
+        assert!(game.picture(&mut picture));
+        assert_eq!((picture.width, picture.height, picture.rgb.len()), (320, 210, 320 * 210 * 3));
+        // The program's background is its frame counter, whose lowest bit has no colour.
+        let counter = game.cabinet().console().ram()[0];
+        let expected = rgb_palette(Format::Ntsc)[usize::from(counter & 0xfe)];
+        assert_eq!(picture.pixel(200, 100), Some(expected), "step {n}");
+        assert_ne!(picture, before);
+        before.clone_from(&picture);
+    }
 }
 
 #[test]

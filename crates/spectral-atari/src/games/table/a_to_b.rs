@@ -2,7 +2,7 @@
 
 use super::super::reading::{Lives, Pay, Reading, Term::*, Test::*};
 use super::super::special;
-use super::{ActionSet, Game};
+use super::{Action, ActionSet, Game, Select};
 
 pub(super) const GAMES: &[Game] = &[
     Game {
@@ -22,8 +22,9 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select { presses: &[8], hold: 1, release: 1, resets: (0, 1) },
         pal: true,
-        start: &[],
+        start: &[(Action::Fire, 1)],
     },
     Game {
         name: "alien",
@@ -48,6 +49,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -68,6 +70,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -88,6 +91,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -108,8 +112,9 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
-        start: &[],
+        start: &[(Action::Fire, 1)],
     },
     Game {
         name: "asteroids",
@@ -131,6 +136,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -145,6 +151,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0],
         reading: Reading::Special(special::atlantis, &[0xa1, 0xa2, 0xa3, 0xf1]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -165,6 +172,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -185,6 +193,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -199,8 +208,9 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1],
         reading: Reading::Special(special::beam_rider, &[0x85, 0x89, 0x8a, 0x8b, 0x8c]),
         paddles: false,
+        select: Select::NONE,
         pal: false,
-        start: &[],
+        start: &[(Action::Right, 1)],
     },
     Game {
         name: "berzerk",
@@ -219,6 +229,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select { presses: &[20], hold: 1, release: 0, resets: (0, 1) },
         pal: false,
         start: &[],
     },
@@ -239,6 +250,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -253,6 +265,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1, 2, 3],
         reading: Reading::Special(special::boxing, &[0x90, 0x91, 0x92, 0x93]),
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -267,6 +280,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1],
         reading: Reading::Special(special::breakout, &[0xb9, 0xcc, 0xcd]),
         paddles: true,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },

@@ -2,7 +2,7 @@
 
 use super::super::reading::{Lives, Pay, Reading, Term::*, Test::*};
 use super::super::special;
-use super::{ActionSet, Game};
+use super::{Action, ActionSet, Game, Select};
 
 pub(super) const GAMES: &[Game] = &[
     Game {
@@ -22,6 +22,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -42,6 +43,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -62,6 +64,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -82,6 +85,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -109,6 +113,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -123,6 +128,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1],
         reading: Reading::Special(special::demon_attack, &[0x81, 0x83, 0x85, 0xf1, 0xf2]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -137,8 +143,9 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0],
         reading: Reading::Special(special::double_dunk, &[0xf6, 0xf7, 0xfe]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
-        start: &[],
+        start: &[(Action::UpFire, 1)],
     },
     Game {
         name: "enduro",
@@ -151,8 +158,9 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0],
         reading: Reading::Special(special::enduro, &[0xab, 0xac, 0xad, 0xaf]),
         paddles: false,
+        select: Select::NONE,
         pal: false,
-        start: &[],
+        start: &[(Action::Fire, 1)],
     },
     Game {
         name: "fishing_derby",
@@ -171,6 +179,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -191,6 +200,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -211,6 +221,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -231,6 +242,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -251,8 +263,9 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select { presses: &[0], hold: 1, release: 1, resets: (1, 1) },
         pal: false,
-        start: &[],
+        start: &[(Action::Fire, 1)],
     },
     Game {
         name: "gravitar",
@@ -265,7 +278,8 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0],
         reading: Reading::Special(special::gravitar, &[0x81, 0x84, 0x87, 0x88, 0x89]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
-        start: &[],
+        start: &[(Action::Fire, 16)],
     },
 ];

@@ -2,7 +2,7 @@
 
 use super::super::reading::{Lives, Pay, Reading, Term::*, Test::*};
 use super::super::special;
-use super::{ActionSet, Game};
+use super::{Action, ActionSet, Game, Select};
 
 pub(super) const GAMES: &[Game] = &[
     Game {
@@ -22,6 +22,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -42,8 +43,9 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
-        start: &[],
+        start: &[(Action::Down, 16)],
     },
     Game {
         name: "solaris",
@@ -62,6 +64,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -82,6 +85,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -96,6 +100,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0],
         reading: Reading::Special(special::star_gunner, &[0x83, 0x84, 0x85, 0x86, 0x87]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -110,6 +115,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1, 2, 3],
         reading: Reading::Special(special::surround, &[0xf6, 0xf7]),
         paddles: false,
+        select: Select { presses: &[1], hold: 2, release: 1, resets: (0, 1) },
         pal: false,
         start: &[],
     },
@@ -124,6 +130,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1, 2, 3],
         reading: Reading::Special(special::tennis, &[0xc5, 0xc6, 0xc7, 0xc8]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -138,6 +145,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1, 2],
         reading: Reading::Special(special::time_pilot, &[0x80, 0x8b, 0x8d, 0x8f, 0xa0]),
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -158,6 +166,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -178,8 +187,9 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
-        start: &[],
+        start: &[(Action::Fire, 1)],
     },
     Game {
         name: "venture",
@@ -198,6 +208,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: true,
         },
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -212,6 +223,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1],
         reading: Reading::Special(special::video_pinball, &[0x99, 0xa8, 0xaf, 0xb0, 0xb2, 0xb4]),
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
@@ -226,6 +238,7 @@ pub(super) const GAMES: &[Game] = &[
         difficulties: &[0, 1],
         reading: Reading::Special(special::wizard_of_wor, &[0x86, 0x88, 0x8d, 0xd7, 0xf4]),
         paddles: false,
+        select: Select::NONE,
         pal: false,
         start: &[],
     },
@@ -246,8 +259,9 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select { presses: &[7], hold: 1, release: 1, resets: (0, 1) },
         pal: false,
-        start: &[],
+        start: &[(Action::Fire, 1)],
     },
     Game {
         name: "zaxxon",
@@ -266,6 +280,7 @@ pub(super) const GAMES: &[Game] = &[
             ends_at_zero: false,
         },
         paddles: false,
+        select: Select::FIRST,
         pal: false,
         start: &[],
     },
