@@ -1,4 +1,4 @@
-//! Playing with a trained model, without learning.
+//! Playing with a trained model or at random, without learning.
 
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
@@ -9,6 +9,8 @@ use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;
 use spectral_core::rng::{Purpose, Stream};
+use spectral_env::{Env, Step, TaskSpec};
+use std::ops::ControlFlow;
 
 /// What an agent achieved over some episodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,126 @@ pub struct Evaluation {
     pub returns: Vec<f64>,
 }
 
+/// How one episode went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Episode {
+    /// Plain score.
+    pub score: f64,
+    /// Raw return.
+    pub sum: f64,
+    /// Steps played.
+    pub steps: u64,
+    /// True if the task ended it, false if the one who watched had seen enough.
+    pub over: bool,
+}
+
+/// Who plays.
+pub struct Player {
+    /// Nobody's model: every action is drawn.
+    model: Option<Model>,
+    /// Probability of a random action.
+    epsilon: f64,
+    seed: u64,
+    /// Resets and steps share one count, so that no two of them draw from the same stream.
+    draws: u64,
+}
+
+struct Model {
+    learner: Box<Learner>,
+    life_loss_terminal: bool,
+}
+
+impl Player {
+    /// One that draws all its actions.
+    pub fn random(seed: u64) -> Self {
+        Player { model: None, epsilon: 1.0, seed, draws: 0 }
+    }
+
+    /// The final model of one agent of a run, acting at random with probability `epsilon`. `task` is what the run's task
+    /// says of itself.
+    pub fn trained(
+        dir: &RunDir,
+        agent: &AgentPlan,
+        workshop: &Workshop,
+        task: &TaskSpec,
+        epsilon: f64,
+        seed: u64,
+    ) -> Result<Self, TrainError> {
+        let path = dir.agent(&agent.id).join("model.bin");
+        let model = Container::open(&path).and_then(|c| c.section("model")).map_err(|e| match e {
+            StoreError::NotFound { .. } => TrainError::Usage(format!(
+                "{} has no model yet: finish the run with `spectral resume {}`",
+                agent.id,
+                dir.path().display()
+            )),
+            other => other.into(),
+        })?;
+        // The replay only has to hold the stack that is acted on.
+        let mut settings = agent.settings.clone();
+        settings.replay = settings.batch + settings.n_step + 8 + task.observation.stack();
+        settings.prioritised = false;
+        let mut learner = Learner::new(settings, workshop.codec(agent)?, task, agent.seed)?;
+        let mut from = StateReader::new(&model);
+        learner.restore_model(&mut from).map_err(|e| StoreError::state(&path, &e))?;
+        let life_loss_terminal = agent.settings.life_loss_terminal;
+        let model = Some(Model { learner: Box::new(learner), life_loss_terminal });
+        Ok(Player { model, epsilon, seed, draws: 0 })
+    }
+
+    fn stream(&mut self) -> Stream {
+        self.draws += 1;
+        Stream::new(self.seed, Purpose::Evaluation, self.draws)
+    }
+
+    /// Plays one episode. `see` is called with the task after its reset (no step yet) and after every step; it may
+    /// break off the episode or fail.
+    ///
+    /// ```
+    /// use spectral_train::eval::Player;
+    /// use std::{convert::Infallible, ops::ControlFlow};
+    /// let mut env = spectral_env::make("catch-scale", &Default::default())?;
+    /// let mut looks = 0;
+    /// let Ok(episode) = Player::random(1).play(env.as_mut(), |_, _| {
+    ///     looks += 1;
+    ///     Ok::<_, Infallible>(ControlFlow::Continue(()))
+    /// });
+    /// assert_eq!((episode.steps, looks, episode.over), (9, 10, true));
+    /// # Ok::<(), spectral_env::TaskError>(())
+    /// ```
+    pub fn play<E>(
+        &mut self,
+        env: &mut dyn Env,
+        mut see: impl FnMut(&dyn Env, Option<&Step>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<Episode, E> {
+        let mut episode = Episode::default();
+        env.reset(&mut self.stream());
+        let mut seen = see(env, None)?;
+        while !episode.over && seen.is_continue() {
+            let mut rng = self.stream();
+            let actions = env.spec().actions.len();
+            let action = match &mut self.model {
+                None => rng.below(actions),
+                Some(Model { learner, .. }) => {
+                    env.observe(learner.observation());
+                    if rng.chance(self.epsilon) { rng.below(actions) } else { learner.act() }
+                }
+            };
+            let step = env.step(action, &mut rng);
+            episode.steps += 1;
+            episode.score += step.score;
+            episode.sum += step.reward;
+            episode.over = step.terminated || step.truncated;
+            seen = see(env, Some(&step))?;
+            if let Some(Model { learner, life_loss_terminal }) = &mut self.model {
+                // A stack begins where it began in training: at an episode's start and, if the protocol says so, a life's.
+                let terminal = episode.over || seen.is_break() || (step.life_lost && *life_loss_terminal);
+                learner.record(Outcome { terminal, ..Outcome::default() });
+            }
+        }
+        Ok(episode)
+    }
+}
+
 /// Plays `episodes` episodes with the final model of one agent, acting at random with probability `epsilon`.
 pub fn evaluate(
     dir: &RunDir,
@@ -30,51 +152,13 @@ pub fn evaluate(
     episodes: u64,
     epsilon: f64,
 ) -> Result<Evaluation, TrainError> {
-    let path = dir.agent(&agent.id).join("model.bin");
-    let model = Container::open(&path).and_then(|c| c.section("model")).map_err(|e| match e {
-        StoreError::NotFound { .. } => TrainError::Usage(format!(
-            "{} has no model yet: finish the run with `spectral resume {}`",
-            agent.id,
-            dir.path().display()
-        )),
-        other => other.into(),
-    })?;
     let mut env = workshop.task(plan)?;
-    // The replay only has to hold the stack that is acted on.
-    let mut settings = agent.settings.clone();
-    settings.replay = settings.batch + settings.n_step + 8 + env.spec().observation.stack();
-    settings.prioritised = false;
-    let mut learner = Learner::new(settings, workshop.codec(agent)?, env.spec(), agent.seed)?;
-    let mut from = StateReader::new(&model);
-    learner.restore_model(&mut from).map_err(|e| StoreError::state(&path, &e))?;
+    let mut player = Player::trained(dir, agent, workshop, env.spec(), epsilon, agent.seed)?;
     let mut result = Evaluation { id: agent.id.clone(), scores: vec![], returns: vec![] };
-    // Resets and steps share one count, so that no two of them draw from the same stream.
-    let mut draws = 0;
-    let mut stream = || {
-        draws += 1;
-        Stream::new(agent.seed, Purpose::Evaluation, draws)
-    };
     for _ in 0..episodes {
-        env.reset(&mut stream());
-        let (mut score, mut sum) = (0.0, 0.0);
-        loop {
-            let mut rng = stream();
-            env.observe(learner.observation());
-            let action =
-                if rng.chance(epsilon) { rng.below(env.spec().actions.len()) } else { learner.act() };
-            let step = env.step(action, &mut rng);
-            score += step.score;
-            sum += step.reward;
-            let over = step.terminated || step.truncated;
-            // A stack begins where it began in training: at an episode's start and, if the protocol says so, a life's.
-            let life_over = step.life_lost && agent.settings.life_loss_terminal;
-            learner.record(Outcome { terminal: over || life_over, ..Outcome::default() });
-            if over {
-                break;
-            }
-        }
-        result.scores.push(score);
-        result.returns.push(sum);
+        let episode = player.play(env.as_mut(), |_, _| Ok::<_, TrainError>(ControlFlow::Continue(())))?;
+        result.scores.push(episode.score);
+        result.returns.push(episode.sum);
     }
     Ok(result)
 }
