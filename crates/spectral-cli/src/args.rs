@@ -30,6 +30,8 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Play with the final models of a run, without learning
     Eval(EvalArgs),
+    /// Watch a task being played, at random or by a trained agent: in the terminal, as a GIF or as PNG files
+    Play(PlayArgs),
     /// Write figures, tables and an HTML report from run directories
     Report(ReportArgs),
     /// List the tasks
@@ -129,6 +131,45 @@ pub struct EvalArgs {
     /// Probability of a random action
     #[arg(long, default_value_t = 0.001)]
     pub epsilon: f64,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct PlayArgs {
+    /// The task, played at random (`spectral tasks` lists them)
+    #[arg(long, required_unless_present = "run", conflicts_with = "run")]
+    pub task: Option<String>,
+    /// A run's folder: its task, played by the final model of one of its agents
+    #[arg(long)]
+    pub run: Option<PathBuf>,
+    /// The agent's id, such as spectral-s1; a run with a single agent needs none
+    #[arg(long, requires = "run")]
+    pub agent: Option<String>,
+    /// Where to write: a name that ends in .gif, or a new folder for PNG files
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Episodes
+    #[arg(long, default_value_t = 1)]
+    pub episodes: u64,
+    /// Steps, of all episodes together, after which it ends in any case
+    #[arg(long, default_value_t = 2000)]
+    pub steps: u64,
+    /// Probability of a random action of a trained agent
+    #[arg(long, default_value_t = 0.001)]
+    pub epsilon: f64,
+    /// The seed of task and random actions
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Pictures a second, 1 to 50 (a picture is a step: 15 is the speed of a real Atari)
+    #[arg(long, default_value_t = 15)]
+    pub fps: u32,
+    /// Show it in the terminal with --out too, or where standard output is no terminal
+    #[arg(long)]
+    pub terminal: bool,
+    /// Set a setting of the task: observation=…, reward_scale=…, protocol=…
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "run")]
+    pub set: Vec<String>,
     #[command(flatten)]
     pub table: TableArgs,
 }

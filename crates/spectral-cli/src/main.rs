@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod failure;
+mod film;
+mod half_blocks;
 mod output;
 mod progress;
 mod table;

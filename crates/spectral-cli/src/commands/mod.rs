@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod eval;
 mod lists;
+mod play;
 mod report;
 mod roms;
 mod train;
@@ -22,6 +23,7 @@ pub fn run(command: Command) -> Result<u8, Failure> {
         Command::Train(args) => train::train(&args),
         Command::Resume(args) => train::resume(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Play(args) => play::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Tasks(args) => lists::tasks(&args),
         Command::Agents(args) => lists::agents(&args),

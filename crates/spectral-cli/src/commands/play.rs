@@ -1,0 +1,176 @@
+//! `spectral play`.
+
+use crate::args::PlayArgs;
+use crate::failure::{DATA, Failure, INTERRUPTED, SUCCESS};
+use crate::film::Film;
+use crate::half_blocks::HalfBlocks;
+use crate::output::note;
+use crate::table::Table;
+use serde_json::json;
+use spectral_env::{Env, Picture, Step, nearest};
+use spectral_train::config::Configuration;
+use spectral_train::eval::Player;
+use spectral_train::plan::{AgentPlan, Plan};
+use spectral_train::run_dir::RunDir;
+use spectral_train::workshop::Workshop;
+use std::io::{ErrorKind, IsTerminal};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Pictures a second that a GIF can have: its times are hundredths of a second, and viewers slow down a single one.
+const FPS: std::ops::RangeInclusive<u32> = 1..=50;
+
+/// Set by Ctrl-C: what was seen so far is written.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Plays a task and shows it.
+pub fn run(args: &PlayArgs) -> Result<u8, Failure> {
+    if args.episodes == 0 || args.steps == 0 || !(0.0..=1.0).contains(&args.epsilon) {
+        return Err(Failure::usage(
+            "--episodes and --steps must be at least 1 and --epsilon between 0 and 1",
+        ));
+    }
+    if !FPS.contains(&args.fps) {
+        return Err(Failure::usage(format!("--fps must be from {} to {}", FPS.start(), FPS.end())));
+    }
+    let (mut env, mut player) = cast(args)?;
+    let shown = args.terminal || (args.out.is_none() && std::io::stdout().is_terminal());
+    let mut watcher = Watcher {
+        film: args.out.as_deref().map(|path| Film::begin(path, args.fps)).transpose()?,
+        screen: shown.then(|| HalfBlocks::new(args.fps)),
+        picture: Picture::default(),
+        steps_left: args.steps,
+        score: 0.0,
+        reader_gone: false,
+    };
+    // Without a handler Ctrl-C still works, only less politely: not worth failing for.
+    let _ = ctrlc::set_handler(|| {
+        if STOPPED.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
+    let mut table = Table::new(&["episode", "steps", "score", "return", "ended"]);
+    let mut last_over = true;
+    for number in 1..=args.episodes {
+        watcher.score = 0.0;
+        let episode = player.play(env.as_mut(), |env, step| watcher.see(env, step))?;
+        let ended = if episode.over { "by the task" } else { "cut off" };
+        table.row(vec![
+            json!(number),
+            json!(episode.steps),
+            json!(episode.score),
+            json!(episode.sum),
+            json!(ended),
+        ]);
+        last_over = episode.over;
+        if watcher.enough() {
+            break;
+        }
+    }
+    let Watcher { film, screen, picture, steps_left, reader_gone, .. } = watcher;
+    // Gives the cursor back before anything else is written.
+    drop(screen);
+    if let (Some(film), Some(path)) = (film, &args.out) {
+        let pictures = film.finish()?;
+        note!("{}: {pictures} pictures of {} × {}", path.display(), picture.width, picture.height);
+    }
+    if steps_left == 0 && !last_over {
+        note!("stopped after {} steps; --steps allows more", args.steps);
+    }
+    if !reader_gone {
+        table.print(args.table.json)?;
+    }
+    Ok(if STOPPED.load(Ordering::Relaxed) { INTERRUPTED } else { SUCCESS })
+}
+
+/// The task and who plays it.
+fn cast(args: &PlayArgs) -> Result<(Box<dyn Env>, Player), Failure> {
+    let workshop = Workshop::default();
+    let Some(run) = &args.run else {
+        let mut config = Configuration::default();
+        if let Some(task) = &args.task {
+            config.add("task", task.clone())?;
+        }
+        for pair in &args.set {
+            config.set(pair)?;
+        }
+        return Ok((workshop.task(&config.plan()?)?, Player::random(args.seed)));
+    };
+    let (dir, plan) = RunDir::open(run)?;
+    let agent = chosen(&plan, args.agent.as_deref(), run)?;
+    if !dir.finished() {
+        note!("{} is not at its planned end: a model it has is that of an earlier end", run.display());
+    }
+    let env = workshop.task(&plan)?;
+    let player = Player::trained(&dir, agent, &workshop, env.spec(), args.epsilon, args.seed)?;
+    Ok((env, player))
+}
+
+/// The agent of this id; a run with a single agent needs none to be named.
+fn chosen<'a>(plan: &'a Plan, id: Option<&str>, run: &Path) -> Result<&'a AgentPlan, Failure> {
+    let ids = || plan.agents.iter().map(|agent| agent.id.as_str());
+    let list = || ids().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    let Some(id) = id else {
+        return match plan.agents.as_slice() {
+            [only] => Ok(only),
+            _ => Err(Failure::usage(format!("--agent must say who plays: {} has {}", run.display(), list()))),
+        };
+    };
+    plan.agents.iter().find(|agent| agent.id == id).ok_or_else(|| {
+        let hint = match nearest(id, ids()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("its agents are {}", list()),
+        };
+        Failure::usage(format!("{} has no agent `{id}`; {hint}", run.display()))
+    })
+}
+
+/// Who looks on: pictures go to the film and to the terminal.
+struct Watcher {
+    film: Option<Film>,
+    screen: Option<HalfBlocks>,
+    picture: Picture,
+    steps_left: u64,
+    /// Plain score of the episode so far.
+    score: f64,
+    /// Nobody reads standard output any more.
+    reader_gone: bool,
+}
+
+impl Watcher {
+    fn see(&mut self, env: &dyn Env, step: Option<&Step>) -> Result<ControlFlow<()>, Failure> {
+        if let Some(step) = step {
+            self.steps_left -= 1;
+            self.score += step.score;
+        }
+        if self.film.is_some() || self.screen.is_some() {
+            self.draw(env)?;
+        }
+        Ok(if self.enough() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn enough(&self) -> bool {
+        self.steps_left == 0 || self.reader_gone || STOPPED.load(Ordering::Relaxed)
+    }
+
+    fn draw(&mut self, env: &dyn Env) -> Result<(), Failure> {
+        let name = &env.spec().name;
+        if !env.picture(&mut self.picture) {
+            return Err(Failure::usage(format!("the task `{name}` has no picture to show")));
+        }
+        if let Some(film) = &mut self.film {
+            film.add(&self.picture)?;
+        }
+        if let Some(screen) = &mut self.screen {
+            match screen.show(&self.picture, &format!("{name}   score {}", self.score)) {
+                Err(e) if e.kind() == ErrorKind::BrokenPipe => self.reader_gone = true,
+                Err(e) => {
+                    return Err(Failure { text: format!("cannot show the picture: {e}"), exit_code: DATA });
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+}
