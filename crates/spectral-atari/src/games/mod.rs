@@ -22,6 +22,8 @@ pub struct Game {
     pub md5: &'static str,
     /// The actions that make a difference in this game.
     pub minimal: ActionSet,
+    /// The actions that are passed on to the game; others are taken for no action, because they would restart it.
+    pub legal: ActionSet,
     /// Lives as reported before the first frame.
     pub first_lives: i32,
     /// Lines of the picture: 210, or 250 for the European machine.

@@ -99,6 +99,7 @@ impl Cabinet {
         if self.tally.over {
             return Outcome { over: true, ..Outcome::default() };
         }
+        let action = if self.game.legal.contains(action) { action } else { Action::Noop };
         let input = self.input(action);
         self.console.run_frame(&input, draw);
         let lives = self.tally.lives;

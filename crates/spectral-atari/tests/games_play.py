@@ -1,0 +1,67 @@
+"""Plays a game in ale-py and writes every frame, for `games_play.rs` to play it too.
+
+usage: games_play.py GAME FRAMES SEED MODES
+
+The first part, for each of the game's modes at its last difficulty: mode (two bytes), difficulty, then for two resets the
+RAM after the reset, whether ale-py takes the game for over at once, and if not, 20 times: action, reward, lives (four
+bytes each), game over, RAM. The second part, in the default mode: for each frame a byte 1, action, reward, lives, game
+over and RAM; where a game is over, a byte 0 and the RAM after the reset.
+"""
+
+import random
+import struct
+import sys
+
+from ale_py import ALEInterface, LoggerMode, roms
+
+
+def main():
+    game, frames, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    out = sys.stdout.buffer
+    chance = random.Random(seed)
+
+    def load():
+        ale = ALEInterface()
+        ale.setInt("random_seed", seed)
+        ale.setFloat("repeat_action_probability", 0.0)
+        ale.loadROM(roms.get_rom_path(game))
+        return ale
+
+    def play(ale, action):
+        reward = ale.act(action)
+        over = ale.game_over(with_truncation=False)
+        out.write(struct.pack("<BiiB", action, reward, ale.lives(), over) + ale.getRAM().tobytes())
+        return over
+
+    ale = load()
+    modes = list(ale.getAvailableModes())[: int(sys.argv[4])]
+    difficulty = list(ale.getAvailableDifficulties())[-1]
+    out.write(struct.pack("<B", len(modes)))
+    for mode in modes:
+        ale = load()
+        ale.setMode(mode)
+        ale.setDifficulty(difficulty)
+        out.write(struct.pack("<HB", mode, difficulty))
+        for _ in range(2):
+            ale.reset_game()
+            over = ale.game_over(with_truncation=False)
+            out.write(ale.getRAM().tobytes() + struct.pack("<B", over))
+            for _ in range(0 if over else 20):
+                play(ale, chance.randrange(18))
+
+    ale = load()
+    out.write(b"\0" + ale.getRAM().tobytes())
+    hold = 0
+    for _ in range(frames):
+        if hold == 0:
+            action = chance.randrange(18)
+            hold = chance.choice([1, 1, 2, 4, 4, 8, 16])
+        hold -= 1
+        out.write(b"\1")
+        if play(ale, action):
+            ale.reset_game()
+            out.write(b"\0" + ale.getRAM().tobytes())
+
+
+main()
