@@ -69,6 +69,8 @@ pub struct Console {
     bus: Bus,
     noise: Noise,
     format: Format,
+    swap_ports: bool,
+    swap_paddles: bool,
     /// Whether the next frame begins anew, the last one having been completed.
     frame_complete: bool,
 }
@@ -80,11 +82,12 @@ impl Console {
             Format::Ntsc => 290,
             Format::Pal => 342,
         };
-        let picture = super::known::picture(rom.fingerprint(), format);
+        let view = super::known::view(rom.fingerprint(), format);
         let geometry = Geometry {
-            first_line: picture.0,
-            height: picture.1,
+            first_line: view.first_line,
+            height: view.height,
             max_lines,
+            hmove_blanks: view.hmove_blanks,
             colour_loss: format == Format::Pal,
         };
         let mut noise = power_on.noise;
@@ -98,12 +101,14 @@ impl Console {
                 riot: Riot::after_reset(0),
                 tia: Tia::new(geometry),
                 cartridge,
-                pins: Input::default().pins(),
+                pins: Input::default().pins(false, false),
                 frame_done: false,
             },
             rom,
             noise,
             format,
+            swap_ports: view.swap_ports,
+            swap_paddles: view.swap_paddles,
             frame_complete: true,
         };
         console.system_reset();
@@ -123,7 +128,7 @@ impl Console {
 
     /// Runs until the program has completed a frame; `draw` says whether anybody will look at the picture.
     pub fn run_frame(&mut self, input: &Input, draw: bool) {
-        self.bus.pins = input.pins();
+        self.bus.pins = input.pins(self.swap_ports, self.swap_paddles);
         self.bus.tia.set_draw(draw);
         if self.frame_complete {
             // Clocks start over, but keep their place in the line.

@@ -117,7 +117,8 @@ impl Cpu {
         if difference < 0 {
             difference += 100;
         }
-        self.a = to_bcd(difference & 0xFF);
+        // Digits above 9 can leave less than nothing; the field's emulator then looks into the wrong table.
+        self.a = if difference < 0 { from_bcd(difference as u8) as u8 } else { to_bcd(difference) };
         self.set_nz(self.a);
         self.carry = u8::from(i32::from(before) >= i32::from(operand) + borrow);
         self.overflow = (before ^ self.a) & (self.a ^ operand) & 0x80 != 0;

@@ -33,7 +33,8 @@ pub struct Input {
     pub fire: [bool; 2],
     /// What is plugged in.
     pub controllers: Controllers,
-    /// Resistance of each paddle in ohms, [`PADDLE_MIN`] to [`PADDLE_MAX`].
+    /// Resistance of each paddle in ohms, [`PADDLE_MIN`] to [`PADDLE_MAX`]; 0 for the second pair, which the field's
+    /// emulator never turns.
     pub paddles: [i32; 4],
     /// Button of each paddle.
     pub paddle_fire: [bool; 4],
@@ -59,7 +60,7 @@ impl Default for Input {
             right: [false; 2],
             fire: [false; 2],
             controllers: Controllers::Joysticks,
-            paddles: [PADDLE_DEFAULT; 4],
+            paddles: [PADDLE_DEFAULT, PADDLE_DEFAULT, 0, 0],
             paddle_fire: [false; 4],
             select: false,
             reset: false,
@@ -84,7 +85,7 @@ pub(super) struct Pins {
 }
 
 impl Input {
-    pub(super) fn pins(&self) -> Pins {
+    pub(super) fn pins(&self, swap_ports: bool, swap_paddles: bool) -> Pins {
         let mut swcha = 0xFF;
         let (resistance, button_up) = match self.controllers {
             Controllers::Joysticks => {
@@ -93,17 +94,19 @@ impl Input {
                         | u8::from(self.down[player]) << 1
                         | u8::from(self.left[player]) << 2
                         | u8::from(self.right[player]) << 3;
-                    swcha &= !(if player == 0 { held << 4 } else { held });
+                    swcha &= !(if (player == 0) != swap_ports { held << 4 } else { held });
                 }
-                ([-1; 4], [!self.fire[0], !self.fire[1]])
+                let [first, second] = self.fire.map(|held| !held);
+                ([-1; 4], if swap_ports { [second, first] } else { [first, second] })
             }
             Controllers::Paddles => {
-                for (paddle, bit) in [0x80, 0x40, 0x08, 0x04].into_iter().enumerate() {
+                let order = if swap_paddles { [1, 0, 3, 2] } else { [0, 1, 2, 3] };
+                for (paddle, bit) in order.into_iter().zip([0x80, 0x40, 0x08, 0x04]) {
                     if self.paddle_fire[paddle] {
                         swcha &= !bit;
                     }
                 }
-                (self.paddles, [true; 2])
+                (order.map(|paddle| self.paddles[paddle]), [true; 2])
             }
         };
         let swchb = u8::from(!self.reset)

@@ -1,11 +1,46 @@
-//! What the field's emulator knows about single games: which lines of the frame it shows.
+//! What the field's emulator knows about single games: which lines of the frame it shows, and how.
 
 use super::console::Format;
 
-/// First line shown and number of lines, by the ROM's fingerprint.
-pub(super) fn picture(fingerprint: u64, format: Format) -> (i32, usize) {
-    let known = GAMES.iter().find(|game| game.0 == fingerprint);
-    known.map_or(if format == Format::Pal { (34, 250) } else { (34, 210) }, |game| (game.1, game.2))
+/// Which part of the frame is the picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    pub(super) first_line: i32,
+    pub(super) height: usize,
+    /// Whether HMOVE blanks the first eight pixels of a line.
+    pub(super) hmove_blanks: bool,
+    /// Whether the first player's joystick is in the right port.
+    pub(super) swap_ports: bool,
+    /// Whether the first player's paddle is the second of its pair.
+    pub(super) swap_paddles: bool,
 }
 
-const GAMES: &[(u64, i32, usize)] = &[];
+/// The view of a game, by its ROM's fingerprint.
+pub(super) fn view(fingerprint: u64, format: Format) -> View {
+    let height = if format == Format::Pal { 250 } else { 210 };
+    let usual = View {
+        first_line: 34,
+        height,
+        hmove_blanks: true,
+        swap_ports: fingerprint == WIZARD_OF_WOR,
+        swap_paddles: fingerprint == PONG,
+    };
+    GAMES.iter().find(|game| game.0 == fingerprint).map_or(usual, |game| View {
+        first_line: game.1,
+        height: game.2,
+        hmove_blanks: game.3,
+        ..usual
+    })
+}
+
+const WIZARD_OF_WOR: u64 = 0x202e_5313_83be_1b60;
+const PONG: u64 = 0xe226_87f4_f777_e7d7;
+
+/// Fingerprint, first line, lines, blanks.
+const GAMES: &[(u64, i32, usize, bool)] = &[
+    (0x6ee3_afd8_f24a_0d2f, 34, 210, false), // Asteroids
+    (0xdef6_4c14_d11b_466c, 34, 210, false), // Battle Zone
+    (0x14bb_b494_c5b3_6eb2, 34, 210, false), // Ms. Pac-Man
+    (0xc37b_931e_21d3_86ba, 40, 210, true),  // Q*bert
+    (0xaf43_d99f_3297_7685, 30, 210, true),  // Up'n Down
+];

@@ -37,6 +37,8 @@ pub(super) struct Geometry {
     pub(super) first_line: i32,
     pub(super) height: usize,
     pub(super) max_lines: i32,
+    /// Whether HMOVE blanks the first eight pixels of a line.
+    pub(super) hmove_blanks: bool,
     /// PAL televisions lose colour when frames have an odd number of lines.
     pub(super) colour_loss: bool,
 }
@@ -327,6 +329,9 @@ impl Tia {
 
     /// Whether a paddle's capacitor has charged since it was last grounded.
     fn paddle_charged(&self, resistance: i32, cycle: i32) -> bool {
+        if resistance == 0 {
+            return true;
+        }
         if resistance < 0 || self.dumping {
             return false;
         }

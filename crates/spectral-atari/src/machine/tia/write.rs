@@ -82,7 +82,7 @@ impl Tia {
                 let missile = usize::from(addr - 0x1D);
                 let on = value & 0x02 != 0;
                 if on != self.missile_on[missile] {
-                    self.catch_up(clock + 1);
+                    self.catch_up(clock);
                     self.missile_on[missile] = on;
                     self.enable_missile(missile);
                 }
@@ -90,7 +90,7 @@ impl Tia {
             0x1F => {
                 let on = value & 0x02 != 0;
                 if on != self.ball_on {
-                    self.catch_up(clock + 1);
+                    self.catch_up(clock);
                     self.ball_on = on;
                     self.enable_ball();
                 }
@@ -149,7 +149,7 @@ impl Tia {
         if value == self.nusiz[player] && !self.skip_first[player] && self.missile0 == Missile0::Normal {
             return;
         }
-        self.catch_up(clock);
+        self.catch_up(clock + 8);
         self.nusiz[player] = value;
         self.skip_first[player] = false;
         if player == 0 {
@@ -283,13 +283,12 @@ impl Tia {
 
     fn hmove(&mut self, clock: i32, x: i32) {
         self.catch_up(clock + 3);
-        let cycle = (x / 3) as usize;
-        if motion::blanks(cycle) {
+        let cycle = x / 3;
+        if self.geometry.hmove_blanks && motion::blanks(cycle) {
             self.hmove_blank = true;
         }
         for object in 0..5 {
-            let moved =
-                i32::from(self.position[object]) + i32::from(motion::distance(cycle, self.motion[object]));
+            let moved = i32::from(self.position[object]) + motion::distance(cycle, self.motion[object]);
             self.position[object] = moved.rem_euclid(160) as u8;
         }
         self.skip_first = [false; 2];
