@@ -138,13 +138,13 @@ pub struct EvalArgs {
 #[derive(Debug, Args)]
 pub struct PlayArgs {
     /// The task, played at random (`spectral tasks` lists them)
-    #[arg(long, required_unless_present = "run", conflicts_with = "run")]
+    #[arg(long, conflicts_with = "run")]
     pub task: Option<String>,
     /// A run's folder: its task, played by the final model of one of its agents
     #[arg(long)]
     pub run: Option<PathBuf>,
     /// The agent's id, such as spectral-s1; a run with a single agent needs none
-    #[arg(long, requires = "run")]
+    #[arg(long)]
     pub agent: Option<String>,
     /// Where to write: a name that ends in .gif, or a new folder for PNG files
     #[arg(long)]

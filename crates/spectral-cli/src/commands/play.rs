@@ -35,6 +35,12 @@ pub fn run(args: &PlayArgs) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("--fps must be from {} to {}", FPS.start(), FPS.end())));
     }
     let (mut env, mut player) = cast(args)?;
+    // Without a handler Ctrl-C still works, only less politely: not worth failing for.
+    let _ = ctrlc::set_handler(|| {
+        if STOPPED.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
     let shown = args.terminal || (args.out.is_none() && std::io::stdout().is_terminal());
     let mut watcher = Watcher {
         film: args.out.as_deref().map(|path| Film::begin(path, args.fps)).transpose()?,
@@ -44,12 +50,6 @@ pub fn run(args: &PlayArgs) -> Result<u8, Failure> {
         score: 0.0,
         reader_gone: false,
     };
-    // Without a handler Ctrl-C still works, only less politely: not worth failing for.
-    let _ = ctrlc::set_handler(|| {
-        if STOPPED.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    });
     let mut table = Table::new(&["episode", "steps", "score", "return", "ended"]);
     let mut last_over = true;
     for number in 1..=args.episodes {
@@ -89,9 +89,17 @@ fn cast(args: &PlayArgs) -> Result<(Box<dyn Env>, Player), Failure> {
     let workshop = Workshop::default();
     let Some(run) = &args.run else {
         let mut config = Configuration::default();
-        if let Some(task) = &args.task {
-            config.add("task", task.clone())?;
+        let Some(task) = &args.task else {
+            return Err(Failure::usage(
+                "give --task NAME for random play (`spectral tasks` lists them), or --run FOLDER for a trained agent",
+            ));
+        };
+        if let Some(agent) = &args.agent {
+            return Err(Failure::usage(format!(
+                "--agent {agent} needs --run FOLDER, the run that trained it"
+            )));
         }
+        config.add("task", task.clone())?;
         for pair in &args.set {
             config.set(pair)?;
         }
