@@ -46,6 +46,7 @@ impl Cpu {
     }
 
     /// The status register as instructions push it, with the break bit set.
+    #[inline(always)]
     pub(super) fn status(&self) -> u8 {
         0x20 | (self.negative & 0x80)
             | u8::from(self.overflow) << 6
@@ -56,6 +57,7 @@ impl Cpu {
             | self.carry
     }
 
+    #[inline(always)]
     pub(super) fn set_status(&mut self, status: u8) {
         self.negative = status & 0x80;
         self.overflow = status & 0x40 != 0;
@@ -74,7 +76,7 @@ impl Cpu {
     #[inline(always)]
     pub(super) fn add(&mut self, operand: u8) {
         if self.decimal {
-            self.add_decimal(operand);
+            self.take_decimal(operand, add_decimal(self.a, operand, self.carry));
         } else {
             self.add_binary(operand);
         }
@@ -91,37 +93,20 @@ impl Cpu {
     }
 
     #[inline(always)]
+    fn take_decimal(&mut self, operand: u8, (sum, carry): (u8, u8)) {
+        self.overflow = (self.a ^ sum) & (sum ^ operand) & 0x80 != 0;
+        self.a = sum;
+        self.carry = carry;
+        self.set_nz(sum);
+    }
+
+    #[inline(always)]
     pub(super) fn subtract(&mut self, operand: u8) {
         if self.decimal {
-            self.subtract_decimal(operand);
+            self.take_decimal(operand, subtract_decimal(self.a, operand, self.carry));
         } else {
             self.add_binary(!operand);
         }
-    }
-
-    #[inline(never)]
-    fn add_decimal(&mut self, operand: u8) {
-        let before = self.a;
-        let sum = from_bcd(before) + from_bcd(operand) + i32::from(self.carry);
-        self.carry = u8::from(sum > 99);
-        self.a = to_bcd(sum & 0xFF);
-        self.set_nz(self.a);
-        self.overflow = (before ^ self.a) & (self.a ^ operand) & 0x80 != 0;
-    }
-
-    #[inline(never)]
-    fn subtract_decimal(&mut self, operand: u8) {
-        let before = self.a;
-        let borrow = 1 - i32::from(self.carry);
-        let mut difference = from_bcd(before) - from_bcd(operand) - borrow;
-        if difference < 0 {
-            difference += 100;
-        }
-        // Digits above 9 can leave less than nothing; the field's emulator then looks into the wrong table.
-        self.a = if difference < 0 { from_bcd(difference as u8) as u8 } else { to_bcd(difference) };
-        self.set_nz(self.a);
-        self.carry = u8::from(i32::from(before) >= i32::from(operand) + borrow);
-        self.overflow = (before ^ self.a) & (self.a ^ operand) & 0x80 != 0;
     }
 
     #[inline(always)]
@@ -167,7 +152,69 @@ impl Cpu {
         result
     }
 
+    #[inline(always)]
+    pub(super) fn decrement(&mut self, operand: u8) -> u8 {
+        let result = operand.wrapping_sub(1);
+        self.set_nz(result);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn increment(&mut self, operand: u8) -> u8 {
+        let result = operand.wrapping_add(1);
+        self.set_nz(result);
+        result
+    }
+
+    // Undocumented instructions: a shift or count in memory, then an operation on A with the result.
+
+    #[inline(always)]
+    pub(super) fn slo(&mut self, operand: u8) -> u8 {
+        let result = self.shift_left(operand);
+        self.a |= result;
+        self.set_nz(self.a);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn rla(&mut self, operand: u8) -> u8 {
+        let result = self.rotate_left(operand);
+        self.a &= result;
+        self.set_nz(self.a);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn sre(&mut self, operand: u8) -> u8 {
+        let result = self.shift_right(operand);
+        self.a ^= result;
+        self.set_nz(self.a);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn rra(&mut self, operand: u8) -> u8 {
+        let result = self.rotate_right(operand);
+        self.add(result);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn dcp(&mut self, operand: u8) -> u8 {
+        let result = operand.wrapping_sub(1);
+        self.compare(self.a, result);
+        result
+    }
+
+    #[inline(always)]
+    pub(super) fn isb(&mut self, operand: u8) -> u8 {
+        let result = operand.wrapping_add(1);
+        self.subtract(result);
+        result
+    }
+
     /// ARR: an AND and a rotation that leave traces of the adder in the flags.
+    #[inline(always)]
     pub(super) fn and_rotate(&mut self, operand: u8) {
         let value = self.a & operand;
         let result = value >> 1 | self.carry << 7;
@@ -216,6 +263,26 @@ impl Cpu {
         }
         Ok(())
     }
+}
+
+// The decimal sums take and give values, not the registers, which would otherwise have to lie in memory.
+
+#[inline(never)]
+fn add_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
+    let sum = from_bcd(a) + from_bcd(operand) + i32::from(carry);
+    (to_bcd(sum & 0xFF), u8::from(sum > 99))
+}
+
+#[inline(never)]
+fn subtract_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
+    let borrow = 1 - i32::from(carry);
+    let mut difference = from_bcd(a) - from_bcd(operand) - borrow;
+    if difference < 0 {
+        difference += 100;
+    }
+    // Digits above 9 can leave less than nothing; the field's emulator then looks into the wrong table.
+    let result = if difference < 0 { from_bcd(difference as u8) as u8 } else { to_bcd(difference) };
+    (result, u8::from(i32::from(a) >= i32::from(operand) + borrow))
 }
 
 /// The number that two decimal digits stand for; digits above 9 count as what they are.

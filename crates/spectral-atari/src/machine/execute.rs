@@ -131,7 +131,7 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
     macro_rules! step {
         ($register:ident, $f:ident) => {{
             let value = r.$register;
-            r.$register = $f(&mut r, value);
+            r.$register = r.$f(value);
         }};
     }
     macro_rules! cmp {
@@ -140,46 +140,6 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             r.compare(r.$register, value);
         }};
     }
-    let decrement = |r: &mut Cpu, value: u8| {
-        r.set_nz(value.wrapping_sub(1));
-        value.wrapping_sub(1)
-    };
-    let increment = |r: &mut Cpu, value: u8| {
-        r.set_nz(value.wrapping_add(1));
-        value.wrapping_add(1)
-    };
-    // Undocumented instructions: a shift or count in memory, then an operation on A with the result.
-    let slo = |r: &mut Cpu, value: u8| {
-        let value = r.shift_left(value);
-        r.a |= value;
-        r.set_nz(r.a);
-        value
-    };
-    let rla = |r: &mut Cpu, value: u8| {
-        let value = r.rotate_left(value);
-        r.a &= value;
-        r.set_nz(r.a);
-        value
-    };
-    let sre = |r: &mut Cpu, value: u8| {
-        let value = r.shift_right(value);
-        r.a ^= value;
-        r.set_nz(r.a);
-        value
-    };
-    let rra = |r: &mut Cpu, value: u8| {
-        let value = r.rotate_right(value);
-        r.add(value);
-        value
-    };
-    let dcp = |r: &mut Cpu, value: u8| {
-        r.compare(r.a, value.wrapping_sub(1));
-        value.wrapping_sub(1)
-    };
-    let isb = |r: &mut Cpu, value: u8| {
-        r.subtract(value.wrapping_add(1));
-        value.wrapping_add(1)
-    };
 
     while budget > 0 {
         budget -= 1;
@@ -188,7 +148,7 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             d = rom.decoded[bus.cartridge.offset(r.pc)];
         }
         if !d.usable() {
-            d = fetch(&r, bus, rom);
+            d = fetch(r.pc, r.cycle, bus, rom);
         }
         r.pc = r.pc.wrapping_add(d.length());
         r.cycle += d.cycles();
@@ -320,14 +280,14 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             0x6E => modify!(abs, op, Cpu::rotate_right),
             0x7E => modify!(abx_w, op, Cpu::rotate_right),
 
-            0xC6 => modify!(zp, op, decrement),
-            0xD6 => modify!(zpx, op, decrement),
-            0xCE => modify!(abs, op, decrement),
-            0xDE => modify!(abx_w, op, decrement),
-            0xE6 => modify!(zp, op, increment),
-            0xF6 => modify!(zpx, op, increment),
-            0xEE => modify!(abs, op, increment),
-            0xFE => modify!(abx_w, op, increment),
+            0xC6 => modify!(zp, op, Cpu::decrement),
+            0xD6 => modify!(zpx, op, Cpu::decrement),
+            0xCE => modify!(abs, op, Cpu::decrement),
+            0xDE => modify!(abx_w, op, Cpu::decrement),
+            0xE6 => modify!(zp, op, Cpu::increment),
+            0xF6 => modify!(zpx, op, Cpu::increment),
+            0xEE => modify!(abs, op, Cpu::increment),
+            0xFE => modify!(abx_w, op, Cpu::increment),
             0xCA => step!(x, decrement),
             0x88 => step!(y, decrement),
             0xE8 => step!(x, increment),
@@ -447,22 +407,22 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
                 }
                 match opcode {
                     0x07 | 0x17 | 0x0F | 0x1F | 0x1B | 0x03 | 0x13 => {
-                        combined!(slo, 0x07 0x17 0x0F 0x1F 0x1B 0x03 0x13);
+                        combined!(Cpu::slo, 0x07 0x17 0x0F 0x1F 0x1B 0x03 0x13);
                     }
                     0x27 | 0x37 | 0x2F | 0x3F | 0x3B | 0x23 | 0x33 => {
-                        combined!(rla, 0x27 0x37 0x2F 0x3F 0x3B 0x23 0x33);
+                        combined!(Cpu::rla, 0x27 0x37 0x2F 0x3F 0x3B 0x23 0x33);
                     }
                     0x47 | 0x57 | 0x4F | 0x5F | 0x5B | 0x43 | 0x53 => {
-                        combined!(sre, 0x47 0x57 0x4F 0x5F 0x5B 0x43 0x53);
+                        combined!(Cpu::sre, 0x47 0x57 0x4F 0x5F 0x5B 0x43 0x53);
                     }
                     0x67 | 0x77 | 0x6F | 0x7F | 0x7B | 0x63 | 0x73 => {
-                        combined!(rra, 0x67 0x77 0x6F 0x7F 0x7B 0x63 0x73);
+                        combined!(Cpu::rra, 0x67 0x77 0x6F 0x7F 0x7B 0x63 0x73);
                     }
                     0xC7 | 0xD7 | 0xCF | 0xDF | 0xDB | 0xC3 | 0xD3 => {
-                        combined!(dcp, 0xC7 0xD7 0xCF 0xDF 0xDB 0xC3 0xD3);
+                        combined!(Cpu::dcp, 0xC7 0xD7 0xCF 0xDF 0xDB 0xC3 0xD3);
                     }
                     0xE7 | 0xF7 | 0xEF | 0xFF | 0xFB | 0xE3 | 0xF3 => {
-                        combined!(isb, 0xE7 0xF7 0xEF 0xFF 0xFB 0xE3 0xF3);
+                        combined!(Cpu::isb, 0xE7 0xF7 0xEF 0xFF 0xFB 0xE3 0xF3);
                     }
                     0xA7 | 0xB7 | 0xAF | 0xBF | 0xA3 | 0xB3 => {
                         r.a = match opcode {
@@ -537,12 +497,12 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
 
 /// Fetches byte by byte, from wherever the program counter points.
 #[inline(never)]
-fn fetch(r: &Cpu, bus: &mut Bus, rom: &Rom) -> Decoded {
-    let opcode = bus.read(rom, r.pc, r.cycle, 0);
+fn fetch(pc: u16, cycle: i32, bus: &mut Bus, rom: &Rom) -> Decoded {
+    let opcode = bus.read(rom, pc, cycle, 0);
     let mut operand = [0; 2];
     let mut last = opcode;
     for index in 0..u16::from(OPERAND_BYTES[usize::from(opcode)]) {
-        last = bus.read(rom, r.pc.wrapping_add(1 + index), r.cycle, last);
+        last = bus.read(rom, pc.wrapping_add(1 + index), cycle, last);
         operand[usize::from(index)] = last;
     }
     // A jam must not be mistaken for a fused instruction.

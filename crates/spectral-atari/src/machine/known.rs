@@ -22,7 +22,7 @@ pub(super) fn view(fingerprint: u64, format: Format) -> View {
         first_line: 34,
         height,
         hmove_blanks: true,
-        swap_ports: fingerprint == WIZARD_OF_WOR,
+        swap_ports: [SURROUND, WIZARD_OF_WOR].contains(&fingerprint),
         swap_paddles: fingerprint == PONG,
     };
     GAMES.iter().find(|game| game.0 == fingerprint).map_or(usual, |game| View {
@@ -33,6 +33,7 @@ pub(super) fn view(fingerprint: u64, format: Format) -> View {
     })
 }
 
+const SURROUND: u64 = 0xbe8b_90d3_e5b3_9e62;
 const WIZARD_OF_WOR: u64 = 0x202e_5313_83be_1b60;
 const PONG: u64 = 0xe226_87f4_f777_e7d7;
 
