@@ -57,13 +57,19 @@ pub struct Select {
     pub release: u8,
     /// How often the reset switch is pressed before and after.
     pub resets: (u8, u8),
+    /// Actions of one frame each, in a menu that the switch opens and after the reset that closes it.
+    pub menu: (&'static [Action], &'static [Action]),
 }
 
 impl Select {
+    /// Presses of so many frames each, and a reset afterwards.
+    pub(crate) const fn pressed(presses: &'static [u16], hold: u8, release: u8) -> Select {
+        Select { presses, hold, release, resets: (0, 1), menu: (&[], &[]) }
+    }
+
     /// For a game that has but one mode.
-    pub(crate) const NONE: Select = Select { presses: &[0], hold: 0, release: 0, resets: (0, 0) };
-    /// For a game that stands at its first mode; its other modes are not known.
-    pub(crate) const FIRST: Select = Select { presses: &[0], hold: 0, release: 0, resets: (0, 1) };
+    pub(crate) const NONE: Select =
+        Select { presses: &[0], hold: 0, release: 0, resets: (0, 0), menu: (&[], &[]) };
 }
 
 impl Game {

@@ -122,7 +122,7 @@ impl Cabinet {
     }
 
     fn set_mode(&mut self) {
-        let Select { presses, hold, release, resets } = self.game.select;
+        let Select { presses, hold, release, resets, menu } = self.game.select;
         let place = self.game.modes.iter().position(|&mode| mode == self.mode).unwrap_or(0);
         for _ in 0..resets.0 {
             self.press_reset();
@@ -134,8 +134,17 @@ impl Cabinet {
             }
             self.idle(release.into());
         }
+        self.play_unseen(menu.0);
         for _ in 0..resets.1 {
             self.press_reset();
+        }
+        self.play_unseen(menu.1);
+    }
+
+    fn play_unseen(&mut self, actions: &[Action]) {
+        for &action in actions {
+            let input = self.input(action);
+            self.console.run_frame(&input, false);
         }
     }
 

@@ -250,6 +250,5 @@ fn the_last_two_frames_are_seen() {
         changes += u32::from(now != before);
         before = now;
     }
-    // The grey of a colour is monotone in its low bits, four of which the counter runs through between steps.
-    assert!(changes >= 10 || before.iter().all(|&pixel| pixel == 0), "{changes} changes");
+    assert!(changes >= 15, "{changes} changes");
 }
