@@ -62,10 +62,19 @@ impl Bus {
             }
             match self.tia.write((addr & 0x3F) as u8, value, cycle) {
                 Effect::None => {}
-                Effect::WaitForLine => return cycle + (76 - cycle % 76) % 76,
+                Effect::WaitForLine => return next_line(cycle),
                 Effect::EndFrame => self.frame_done = true,
+                Effect::EndFrameAndWait => {
+                    self.frame_done = true;
+                    return next_line(cycle);
+                }
             }
         }
         cycle
     }
+}
+
+/// The cycle at which the line of `cycle` ends (`cycle` itself, if a line starts there).
+fn next_line(cycle: i32) -> i32 {
+    cycle + (76 - cycle % 76) % 76
 }

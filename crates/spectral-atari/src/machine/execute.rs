@@ -98,6 +98,13 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             bus.read(rom, 0x100 | u16::from(r.sp), r.cycle, $last)
         }};
     }
+    // The first byte pulled by an instruction: the stack is read once before its pointer moves.
+    macro_rules! pull_first {
+        ($opcode:literal) => {{
+            let last = bus.read(rom, 0x100 | u16::from(r.sp), r.cycle, $opcode);
+            pull!(last)
+        }};
+    }
     macro_rules! branch {
         ($op:expr, $taken:expr) => {
             if $taken {
@@ -326,11 +333,11 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             0x48 => push!(r.a),
             0x08 => push!(r.status()),
             0x68 => {
-                r.a = pull!(0x68);
+                r.a = pull_first!(0x68);
                 r.set_nz(r.a);
             }
             0x28 => {
-                let status = pull!(0x28);
+                let status = pull_first!(0x28);
                 r.set_status(status);
             }
 
@@ -349,12 +356,12 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
                 r.pc = op;
             }
             0x60 => {
-                let low = pull!(0x60);
+                let low = pull_first!(0x60);
                 let high = pull!(low);
                 r.pc = u16::from_le_bytes([low, high]).wrapping_add(1);
             }
             0x40 => {
-                let status = pull!(0x40);
+                let status = pull_first!(0x40);
                 r.set_status(status);
                 let low = pull!(status);
                 let high = pull!(low);

@@ -10,6 +10,8 @@ pub(in super::super) enum Effect {
     WaitForLine,
     /// The frame is complete.
     EndFrame,
+    /// The frame has grown too long and ends here, and the processor sleeps until the line ends.
+    EndFrameAndWait,
 }
 
 const PLAYER: [u8; 2] = [P0, P1];
@@ -130,7 +132,11 @@ impl Tia {
             }
             _ => {}
         }
-        if overlong { Effect::EndFrame } else { effect }
+        match effect {
+            Effect::WaitForLine if overlong => Effect::EndFrameAndWait,
+            _ if overlong => Effect::EndFrame,
+            _ => effect,
+        }
     }
 
     fn write_vsync(&mut self, value: u8, clock: i32) -> Effect {

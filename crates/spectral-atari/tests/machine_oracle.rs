@@ -1,0 +1,130 @@
+//! Every frame of every game, against the Arcade Learning Environment.
+
+mod machine_common;
+
+use machine_common::{Held, Oracle, Player, python, rom_folder};
+
+/// Games to compare: all of them, or those named in SPECTRAL_ATARI_GAMES (separated by commas).
+fn games() -> Vec<String> {
+    match std::env::var("SPECTRAL_ATARI_GAMES") {
+        Ok(names) => names.split(',').map(str::to_owned).collect(),
+        Err(_) => GAMES.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+#[test]
+fn memory_and_picture_equal_in_every_frame() {
+    let Some(python) = python() else { return };
+    let folder = rom_folder(&python);
+    let frames = std::env::var("SPECTRAL_ATARI_FRAMES").map_or(3000, |text| text.parse().expect("a number"));
+    let seed = std::env::var("SPECTRAL_ATARI_SEED").map_or(1, |text| text.parse().expect("a number"));
+    let mut wrong = 0;
+    for game in games() {
+        let path = folder.join(format!("{game}.bin"));
+        let mut oracle = Oracle::start(&python, &path, frames, seed);
+        let mut player = Player::new(&game, &std::fs::read(&path).expect("the ROM"));
+        match compare(&mut oracle, &mut player) {
+            Ok((frames, resets)) => eprintln!("{game:20} equal: {frames} frames, {resets} resets"),
+            Err(report) => {
+                wrong += 1;
+                eprintln!("{game:20} {report}");
+            }
+        }
+    }
+    assert_eq!(wrong, 0, "{wrong} games differ");
+}
+
+fn compare(oracle: &mut Oracle, player: &mut Player) -> Result<(usize, usize), String> {
+    let (mut frames, mut resets) = (0, 0);
+    if oracle.height != player.console.height() {
+        return Err(format!("height {} expected, {} found", oracle.height, player.console.height()));
+    }
+    while let Some(record) = oracle.next() {
+        if record.is_reset {
+            player.reset();
+            resets += 1;
+        } else {
+            player.act(record.action, Held::Nothing);
+            frames += 1;
+        }
+        let at = format!("after {frames} frames, {resets} resets");
+        let bytes = player.console.ram().iter().zip(&record.ram).enumerate();
+        let different: Vec<_> = bytes.filter(|(_, (ours, theirs))| ours != theirs).collect();
+        if let Some((index, (ours, theirs))) = different.first() {
+            let count = different.len();
+            return Err(format!(
+                "{at}: memory ${:02X} is {ours:02X}, expected {theirs:02X} ({count} bytes differ)",
+                0x80 + index
+            ));
+        }
+        let pixels = player.console.screen().iter().zip(&record.screen).enumerate();
+        let different: Vec<_> = pixels.filter(|(_, (ours, theirs))| ours != theirs).collect();
+        if let Some((index, (ours, theirs))) = different.first() {
+            let (x, y, count) = (index % 160, index / 160, different.len());
+            return Err(format!(
+                "{at}: pixel ({x}, {y}) is {ours:02X}, expected {theirs:02X} ({count} pixels differ)"
+            ));
+        }
+    }
+    Ok((frames, resets))
+}
+
+const GAMES: &[&str] = &[
+    "alien",
+    "amidar",
+    "assault",
+    "asterix",
+    "asteroids",
+    "atlantis",
+    "bank_heist",
+    "battle_zone",
+    "beam_rider",
+    "berzerk",
+    "bowling",
+    "boxing",
+    "breakout",
+    "centipede",
+    "chopper_command",
+    "crazy_climber",
+    "defender",
+    "demon_attack",
+    "double_dunk",
+    "enduro",
+    "fishing_derby",
+    "freeway",
+    "frostbite",
+    "gopher",
+    "gravitar",
+    "hero",
+    "ice_hockey",
+    "jamesbond",
+    "kangaroo",
+    "krull",
+    "kung_fu_master",
+    "montezuma_revenge",
+    "ms_pacman",
+    "name_this_game",
+    "phoenix",
+    "pitfall",
+    "pong",
+    "private_eye",
+    "qbert",
+    "riverraid",
+    "road_runner",
+    "robotank",
+    "seaquest",
+    "skiing",
+    "solaris",
+    "space_invaders",
+    "star_gunner",
+    "surround",
+    "tennis",
+    "time_pilot",
+    "tutankham",
+    "up_n_down",
+    "venture",
+    "video_pinball",
+    "wizard_of_wor",
+    "yars_revenge",
+    "zaxxon",
+];
