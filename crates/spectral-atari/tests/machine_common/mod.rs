@@ -102,7 +102,7 @@ pub struct Player {
     paddles: Option<i32>,
     starting: Vec<u8>,
     reset_frames: usize,
-    before_reset: &'static [(Held, usize)],
+    game: String,
     no_button: bool,
 }
 
@@ -119,10 +119,14 @@ impl Player {
         let paddles = PADDLES.contains(&game).then_some(PADDLE_DEFAULT);
         let starting = STARTING.iter().find(|entry| entry.0 == game).map_or(vec![], |entry| entry.1.to_vec());
         let reset_frames = if ONE_MODE.contains(&game) { 8 } else { 12 };
-        let before_reset =
-            BEFORE_RESET.iter().find(|entry| entry.0 == game).map_or(&[] as &[_], |entry| entry.1);
-        let mut player =
-            Player { before_reset, console, paddles, starting, reset_frames, no_button: game == "skiing" };
+        let mut player = Player {
+            game: game.to_owned(),
+            console,
+            paddles,
+            starting,
+            reset_frames,
+            no_button: game == "skiing",
+        };
         // Loading a game resets the console thrice before play begins.
         player.console.system_reset();
         for _ in 0..60 {
@@ -138,8 +142,15 @@ impl Player {
         self.paddles = self.paddles.map(|_| PADDLE_DEFAULT);
         self.hold(Held::Nothing, 60);
         self.hold(Held::Reset, 4);
-        for (held, frames) in self.before_reset.iter().copied() {
-            self.hold(held, frames);
+        if let Some((_, wait, reset, presses)) = MODES.iter().find(|entry| entry.0 == self.game) {
+            self.hold(Held::Nothing, *wait);
+            self.hold(Held::Reset, *reset);
+            for (count, frames) in *presses {
+                for _ in 0..*count {
+                    self.hold(Held::Select, *frames);
+                    self.hold(Held::Nothing, 1);
+                }
+            }
         }
         self.hold(Held::Reset, self.reset_frames - 4);
         for action in self.starting.clone() {
@@ -219,28 +230,12 @@ const ONE_MODE: &[&str] = &[
     "wizard_of_wor",
 ];
 
-/// What is held after the first four frames of the reset switch, to choose the default mode.
-const BEFORE_RESET: &[(&str, &[(Held, usize)])] = &[
-    ("berzerk", &[(Held::Nothing, 20)]),
-    ("gopher", &[(Held::Reset, 4)]),
-    ("surround", &[(Held::Select, 2), (Held::Nothing, 1)]),
-    (
-        "yars_revenge",
-        &[
-            (Held::Select, 2),
-            (Held::Nothing, 1),
-            (Held::Select, 1),
-            (Held::Nothing, 1),
-            (Held::Select, 1),
-            (Held::Nothing, 1),
-            (Held::Select, 1),
-            (Held::Nothing, 1),
-            (Held::Select, 1),
-            (Held::Nothing, 1),
-            (Held::Select, 1),
-            (Held::Nothing, 1),
-            (Held::Select, 1),
-            (Held::Nothing, 1),
-        ],
-    ),
+/// How the environment reaches a game's default mode, after the first four frames of the reset switch: frames of
+/// waiting, frames of the reset switch, and presses of the select switch (how many, of how many frames).
+const MODES: &[(&str, usize, usize, &[(usize, usize)])] = &[
+    ("berzerk", 20, 0, &[]),
+    ("gopher", 0, 4, &[]),
+    ("name_this_game", 0, 0, &[(134, 2)]),
+    ("surround", 0, 0, &[(1, 2)]),
+    ("yars_revenge", 0, 0, &[(1, 2), (6, 1)]),
 ];
