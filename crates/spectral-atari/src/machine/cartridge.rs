@@ -9,6 +9,8 @@ pub(super) struct Cartridge {
     scheme: Scheme,
     /// Image offsets of the four kilobytes at `$1000`, with address bit 13 clear (0..4) and set (4..8).
     pub(super) segments: [u32; 8],
+    /// Where the four kilobytes begin, if they lie in one piece; programs mostly run like this.
+    window: u32,
     /// One bit for each 64 bytes of addresses where a read does more than give the image's byte.
     special_reads: u64,
     /// The same for writes; writes elsewhere do nothing.
@@ -18,6 +20,8 @@ pub(super) struct Cartridge {
     ram: [u8; 2048],
 }
 
+/// [`Cartridge::window`] where there is none.
+const SCATTERED: u32 = u32::MAX;
 const LAST_PAGE: u64 = 1 << 63;
 
 impl Cartridge {
@@ -39,8 +43,15 @@ impl Cartridge {
             Scheme::CV => (0xFFFF_FFFF, 0xFFFF_FFFF),
             Scheme::Dpc => (LAST_PAGE | 0b11, LAST_PAGE | 0b11),
         };
-        let mut cartridge =
-            Cartridge { scheme, segments: [0; 8], special_reads, special_writes, small_page: 0, ram };
+        let mut cartridge = Cartridge {
+            scheme,
+            segments: [0; 8],
+            window: SCATTERED,
+            special_reads,
+            special_writes,
+            small_page: 0,
+            ram,
+        };
         cartridge.reset(rom);
         cartridge
     }
@@ -49,8 +60,7 @@ impl Cartridge {
     pub(super) fn reset(&mut self, rom: &Rom) {
         let void = rom.void();
         match self.scheme {
-            Scheme::K2 => self.map([0, 1024, 0, 1024]),
-            Scheme::K4 | Scheme::F6 | Scheme::F6SC | Scheme::F4 | Scheme::F4SC => self.bank(0),
+            Scheme::K2 | Scheme::K4 | Scheme::F6 | Scheme::F6SC | Scheme::F4 | Scheme::F4SC => self.bank(0),
             Scheme::F8 | Scheme::F8SC | Scheme::Dpc => self.bank(1),
             Scheme::E0 => self.map([4096, 5120, 6144, 7168]),
             Scheme::E7 => {
@@ -59,6 +69,7 @@ impl Cartridge {
             }
             Scheme::FE => {
                 self.segments = [4096, 5120, 6144, 7168, 0, 1024, 2048, 3072];
+                self.find_window();
             }
             Scheme::CV => self.map([void, void, 0, 1024]),
             Scheme::Tigervision3F => self.map([0, 1024, void - 2048, void - 1024]),
@@ -68,6 +79,24 @@ impl Cartridge {
     fn map(&mut self, segments: [u32; 4]) {
         self.segments[..4].copy_from_slice(&segments);
         self.segments[4..].copy_from_slice(&segments);
+        self.find_window();
+    }
+
+    fn find_window(&mut self) {
+        let first = self.segments[0];
+        let pieces = self.segments.iter().enumerate();
+        let whole = pieces.fold(true, |whole, (i, at)| whole && *at == first + (i as u32 & 3) * 1024);
+        self.window = if whole { first } else { SCATTERED };
+    }
+
+    /// Where in the image the byte at `addr` lies.
+    #[inline(always)]
+    pub(super) fn code_offset(&self, addr: u16) -> usize {
+        if self.window != SCATTERED {
+            self.window as usize + usize::from(addr & 0xFFF)
+        } else {
+            self.offset(addr)
+        }
     }
 
     fn bank(&mut self, bank: u32) {
@@ -151,6 +180,7 @@ impl Cartridge {
                 let segment = ((low - 0xFE0) / 8) as usize;
                 self.segments[segment] = low % 8 * 1024;
                 self.segments[segment + 4] = low % 8 * 1024;
+                self.find_window();
             }
             (Scheme::E7, 0xFE0..=0xFE6) => {
                 let start = (low - 0xFE0) * 2048;
@@ -183,6 +213,7 @@ impl Cartridge {
                 return Err(StateError("the banks shown do not lie in this ROM".into()));
             }
         }
+        self.find_window();
         self.special_reads = from.u64()?;
         self.special_writes = from.u64()?;
         self.small_page = from.u8()? & 3;

@@ -2,8 +2,8 @@
 
 use super::rom::Scheme;
 
-/// Opcode in bits 0..8, operand in 8..24, length in 24..26, cycles in 26..30, and in bit 31 whether the entry may
-/// be used.
+/// Opcode in bits 0..8, operand in 8..24, length in 24..26, cycles in 26..30, in bit 30 whether a branch follows
+/// that can be taken in the same step, and in bit 31 whether the entry may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decoded(pub(super) u32);
 
@@ -15,6 +15,7 @@ pub(super) const FUSED_WAIT_TIMER: u8 = 0x02;
 
 impl Decoded {
     const USABLE: u32 = 1 << 31;
+    const BRANCH_FOLLOWS: u32 = 1 << 30;
 
     pub(super) fn new(opcode: u8, operand: u16) -> Decoded {
         let length = u32::from(OPERAND_BYTES[usize::from(opcode)]) + 1;
@@ -26,6 +27,11 @@ impl Decoded {
     /// Opcode `fused` standing for an instruction of `self`'s length and duration.
     fn fuse(self, fused: u8) -> Decoded {
         Decoded(self.0 & !0xFF | u32::from(fused))
+    }
+
+    #[inline(always)]
+    pub(super) fn branch_follows(self) -> bool {
+        self.0 & Decoded::BRANCH_FOLLOWS != 0
     }
 
     #[inline(always)]
@@ -125,6 +131,11 @@ pub(super) fn decode_image(bytes: &[u8], scheme: Scheme) -> Box<[Decoded]> {
             if opcode & 0x1F == 0x12 || (opcode & 0x1F == 0x02 && opcode < 0x80) {
                 return Decoded::new(0x12, 0);
             }
+            let end = last + 2;
+            let same_piece = end < bytes.len() && at / 1024 == end / 1024 && (at..=end).all(plain);
+            if same_piece && STEADY.contains(&opcode) && bytes[last + 1] & 0x1F == 0x10 {
+                return Decoded(Decoded::new(opcode, operand).0 | Decoded::BRANCH_FOLLOWS);
+            }
             Decoded::new(opcode, operand)
         })
         .chain(std::iter::repeat_n(Decoded(0), 1024))
@@ -143,3 +154,10 @@ fn plain_fetch(scheme: Scheme, offset: usize) -> bool {
         Scheme::Dpc => offset < 8192 && (0x80..0xFC0).contains(&in_bank),
     }
 }
+
+/// Instructions often followed by a branch that can neither end a frame nor switch banks.
+const STEADY: [u8; 34] = [
+    0xCA, 0x88, 0xE8, 0xC8, 0xAA, 0xA8, 0x8A, 0x98, 0x0A, 0x4A, 0x2A, 0x6A, // on registers
+    0xA9, 0xA2, 0xA0, 0x29, 0x09, 0x49, 0x69, 0xE9, 0xC9, 0xE0, 0xC0, // with constants
+    0xA5, 0xA6, 0xA4, 0x25, 0x05, 0x45, 0xC5, 0xE4, 0xC4, 0x24, 0xE5, // with the zero page
+];

@@ -151,8 +151,10 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
     while budget > 0 {
         budget -= 1;
         let mut d = Decoded(0);
+        let mut offset = 0;
         if r.pc & 0x1000 != 0 {
-            d = rom.decoded[bus.cartridge.offset(r.pc)];
+            offset = bus.cartridge.code_offset(r.pc);
+            d = rom.decoded[offset];
         }
         if !d.usable() {
             d = fetch(r.pc, r.cycle, bus, rom);
@@ -497,6 +499,19 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
                     }
                 }
             }
+        }
+        if d.branch_follows() && budget > 0 {
+            budget -= 1;
+            let d = rom.decoded[offset + usize::from(d.length())];
+            r.pc = r.pc.wrapping_add(2);
+            r.cycle += 2;
+            let flag = match d.opcode() >> 6 {
+                0 => r.negative & 0x80 != 0,
+                1 => r.overflow,
+                2 => r.carry != 0,
+                _ => r.nonzero == 0,
+            };
+            branch!(d.operand(), flag == (d.opcode() & 0x20 != 0));
         }
     }
     *cpu = r;

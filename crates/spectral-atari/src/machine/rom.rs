@@ -129,8 +129,11 @@ impl Rom {
         };
         let fingerprint = fingerprint(bytes);
         let mut image: Vec<u8> = match scheme {
-            // Short images repeat, so that every scheme can assume whole kilobytes.
-            Scheme::K2 => bytes.iter().copied().cycle().take(2048).collect(),
+            // Short images repeat, as their cartridges do.
+            Scheme::K2 => {
+                let whole: Vec<u8> = bytes.iter().copied().cycle().take(2048).collect();
+                whole.repeat(2)
+            }
             Scheme::CV => bytes[bytes.len() - 2048..].to_vec(),
             Scheme::Dpc => bytes.iter().copied().chain(std::iter::repeat(0)).take(11264).collect(),
             _ => bytes.to_vec(),

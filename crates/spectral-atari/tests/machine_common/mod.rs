@@ -230,9 +230,12 @@ const ONE_MODE: &[&str] = &[
     "wizard_of_wor",
 ];
 
+/// How many presses, of how many frames.
+type Presses = &'static [(usize, usize)];
+
 /// How the environment reaches a game's default mode, after the first four frames of the reset switch: frames of
 /// waiting, frames of the reset switch, and presses of the select switch (how many, of how many frames).
-const MODES: &[(&str, usize, usize, &[(usize, usize)])] = &[
+const MODES: &[(&str, usize, usize, Presses)] = &[
     ("berzerk", 20, 0, &[]),
     ("gopher", 0, 4, &[]),
     ("name_this_game", 0, 0, &[(134, 2)]),
