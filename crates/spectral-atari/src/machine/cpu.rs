@@ -10,10 +10,8 @@ pub(super) struct Cpu {
     pub(super) y: u8,
     pub(super) sp: u8,
     pub(super) pc: u16,
-    /// Negative: bit 7 of this byte.
-    pub(super) negative: u8,
-    /// Zero: this byte is 0.
-    pub(super) nonzero: u8,
+    /// The last result: zero if its low byte is 0, negative if bit 7 or 8 is set.
+    pub(super) result: u16,
     /// Carry: 0 or 1.
     pub(super) carry: u8,
     pub(super) overflow: bool,
@@ -34,8 +32,7 @@ impl Cpu {
             y: 0,
             sp: 0xFF,
             pc,
-            negative: 0,
-            nonzero: 1,
+            result: 1,
             carry: 0,
             overflow: false,
             decimal: false,
@@ -48,29 +45,37 @@ impl Cpu {
     /// The status register as instructions push it, with the break bit set.
     #[inline(always)]
     pub(super) fn status(&self) -> u8 {
-        0x20 | (self.negative & 0x80)
+        0x20 | (u8::from(self.negative()) << 7)
             | u8::from(self.overflow) << 6
             | 0x10
             | u8::from(self.decimal) << 3
             | u8::from(self.interrupts_off) << 2
-            | u8::from(self.nonzero == 0) << 1
+            | u8::from(self.zero()) << 1
             | self.carry
     }
 
     #[inline(always)]
     pub(super) fn set_status(&mut self, status: u8) {
-        self.negative = status & 0x80;
         self.overflow = status & 0x40 != 0;
         self.decimal = status & 0x08 != 0;
         self.interrupts_off = status & 0x04 != 0;
-        self.nonzero = u8::from(status & 0x02 == 0);
+        self.result = u16::from(status & 0x80) << 1 | u16::from(status & 0x02 == 0);
         self.carry = status & 0x01;
     }
 
     #[inline(always)]
+    pub(super) fn negative(&self) -> bool {
+        self.result & 0x180 != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn zero(&self) -> bool {
+        self.result & 0xFF == 0
+    }
+
+    #[inline(always)]
     pub(super) fn set_nz(&mut self, value: u8) {
-        self.negative = value;
-        self.nonzero = value;
+        self.result = u16::from(value);
     }
 
     #[inline(always)]
@@ -117,8 +122,7 @@ impl Cpu {
 
     #[inline(always)]
     pub(super) fn bit(&mut self, operand: u8) {
-        self.nonzero = self.a & operand;
-        self.negative = operand;
+        self.result = u16::from(self.a & operand) | u16::from(operand & 0x80) << 1;
         self.overflow = operand & 0x40 != 0;
     }
 
@@ -218,15 +222,14 @@ impl Cpu {
     pub(super) fn and_rotate(&mut self, operand: u8) {
         let value = self.a & operand;
         let result = value >> 1 | self.carry << 7;
-        self.nonzero = result;
+        // Its sign is the old carry, in either mode.
+        self.set_nz(result);
         if !self.decimal {
-            self.negative = result;
             self.carry = result >> 6 & 1;
             self.overflow = (result >> 6 ^ result >> 5) & 1 != 0;
             self.a = result;
             return;
         }
-        self.negative = self.carry << 7;
         self.overflow = (value ^ result) & 0x40 != 0;
         self.a = result;
         if (value & 0x0F) + (value & 0x01) > 0x05 {

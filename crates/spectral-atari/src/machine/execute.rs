@@ -259,14 +259,14 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             0x24 => simple!(bit, zp, op),
             0x2C => simple!(bit, abs, op),
 
-            0x10 => branch!(op, r.negative & 0x80 == 0),
-            0x30 => branch!(op, r.negative & 0x80 != 0),
+            0x10 => branch!(op, !r.negative()),
+            0x30 => branch!(op, r.negative()),
             0x50 => branch!(op, !r.overflow),
             0x70 => branch!(op, r.overflow),
             0x90 => branch!(op, r.carry == 0),
             0xB0 => branch!(op, r.carry != 0),
-            0xD0 => branch!(op, r.nonzero != 0),
-            0xF0 => branch!(op, r.nonzero == 0),
+            0xD0 => branch!(op, !r.zero()),
+            0xF0 => branch!(op, r.zero()),
 
             0x0A => r.a = r.shift_left(r.a),
             0x06 => modify!(zp, op, Cpu::shift_left),
@@ -506,10 +506,10 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             r.pc = r.pc.wrapping_add(2);
             r.cycle += 2;
             let flag = match d.opcode() >> 6 {
-                0 => r.negative & 0x80 != 0,
+                0 => r.negative(),
                 1 => r.overflow,
                 2 => r.carry != 0,
-                _ => r.nonzero == 0,
+                _ => r.zero(),
             };
             branch!(d.operand(), flag == (d.opcode() & 0x20 != 0));
         }

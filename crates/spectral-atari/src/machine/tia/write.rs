@@ -19,10 +19,10 @@ const MISSILE: [u8; 2] = [M0, M1];
 
 impl Tia {
     /// A write to register `addr` (0 to 63) at `cycle` of the frame.
+    #[inline]
     pub(in super::super) fn write(&mut self, addr: u8, value: u8, cycle: i32) -> Effect {
         let clock = cycle * 3;
-        let x = clock % LINE;
-        let overlong = clock / LINE > self.geometry.max_lines;
+        let overlong = clock >= (self.geometry.max_lines + 1) * LINE;
         let mut effect = Effect::None;
         match addr {
             0x00 => {
@@ -51,7 +51,7 @@ impl Tia {
                     self.colours[register] = value;
                 }
             }
-            0x0A => self.write_ctrlpf(value, clock, x),
+            0x0A => self.write_ctrlpf(value, clock, clock % LINE),
             0x0B | 0x0C => {
                 let player = usize::from(addr - 0x0B);
                 let reflected = value & 0x08 != 0;
@@ -70,15 +70,15 @@ impl Tia {
                 let playfield = self.playfield & !field | bits;
                 if playfield != self.playfield {
                     // The playfield is latched every fourth clock, so a write waits for its turn.
-                    self.catch_up(clock + [4, 5, 2, 3][((x / 3) & 3) as usize]);
+                    self.catch_up(clock + [4, 5, 2, 3][((clock % LINE / 3) & 3) as usize]);
                     self.playfield = playfield;
                     self.stale |= PF;
                     self.enable(PF, playfield != 0);
                 }
             }
-            0x10 | 0x11 => self.reset_player(usize::from(addr - 0x10), clock, x),
-            0x12 | 0x13 => self.reset_missile(usize::from(addr - 0x12), clock, x),
-            0x14 => self.reset_ball(clock, x),
+            0x10 | 0x11 => self.reset_player(usize::from(addr - 0x10), clock, clock % LINE),
+            0x12 | 0x13 => self.reset_missile(usize::from(addr - 0x12), clock, clock % LINE),
+            0x14 => self.reset_ball(clock, clock % LINE),
             0x1B | 0x1C => self.write_grp(usize::from(addr - 0x1B), value, clock),
             0x1D | 0x1E => {
                 let missile = usize::from(addr - 0x1D);
@@ -124,7 +124,7 @@ impl Tia {
                 }
             }
             0x28 | 0x29 => self.lock_missile(usize::from(addr - 0x28), value, clock),
-            0x2A => self.hmove(clock, x),
+            0x2A => self.hmove(clock, clock % LINE),
             0x2B => self.motion = [0; 5],
             0x2C => {
                 self.catch_up(clock);
