@@ -152,7 +152,20 @@ impl Player {
                 }
             }
         }
-        self.hold(Held::Reset, self.reset_frames - 4);
+        if self.game == "double_dunk" {
+            // Its modes are entries of a menu.
+            self.hold(Held::Select, 1);
+            self.hold(Held::Nothing, 1);
+            for action in [5, 0, 5, 0, 5, 0, 5, 0, 5, 0] {
+                self.act(action, Held::Nothing);
+            }
+            self.hold(Held::Reset, 4);
+            self.act(10, Held::Nothing);
+            self.act(0, Held::Nothing);
+            self.hold(Held::Reset, 4);
+        } else {
+            self.hold(Held::Reset, self.reset_frames - 4);
+        }
         for action in self.starting.clone() {
             self.act(action, Held::Nothing);
         }
@@ -192,6 +205,7 @@ const PADDLES: &[&str] = &["breakout", "pong"];
 const STARTING: &[(&str, &[u8])] = &[
     ("asterix", &[1]),
     ("beam_rider", &[3]),
+    ("double_dunk", &[10]),
     ("enduro", &[1]),
     ("gopher", &[1]),
     ("gravitar", &[1; 16]),
