@@ -97,8 +97,11 @@ pub enum Held {
 }
 
 /// A console driven as the Arcade Learning Environment drives its own.
+#[derive(Clone)]
 pub struct Player {
     pub console: Console,
+    /// Whether pixels are asked for.
+    pub draw: bool,
     paddles: Option<i32>,
     starting: Vec<u8>,
     reset_frames: usize,
@@ -121,6 +124,7 @@ impl Player {
         let reset_frames = if ONE_MODE.contains(&game) { 8 } else { 12 };
         let mut player = Player {
             game: game.to_owned(),
+            draw: true,
             console,
             paddles,
             starting,
@@ -196,7 +200,7 @@ impl Player {
             input.right[0] = RIGHT.contains(&action);
             input.fire[0] = fire;
         }
-        self.console.run_frame(&input, true);
+        self.console.run_frame(&input, self.draw);
     }
 }
 
