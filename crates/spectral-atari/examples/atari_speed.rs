@@ -1,6 +1,7 @@
 //! Measures the machine alone: frames per CPU-second of one thread, without and with pixels.
 //!
-//! Usage: `atari_speed FOLDER_OF_ROMS FRAMES GAME...`; one line per game: name, frames per second undrawn, drawn.
+//! Usage: `atari_speed FOLDER_OF_ROMS FRAMES GAME...`; one line per game: name, frames per second undrawn,
+//! drawn.
 
 use spectral_atari::machine::{
     Console, Controllers, Format, Input, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP, PowerOn, Rom,

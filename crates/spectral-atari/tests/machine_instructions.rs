@@ -1,5 +1,5 @@
-//! Single instructions, documented and not, in every addressing mode and in decimal mode too, against the processor
-//! inside the Arcade Learning Environment.
+//! Single instructions, documented and not, in every addressing mode and in decimal mode too, against the
+//! processor inside the Arcade Learning Environment.
 
 mod machine_common;
 

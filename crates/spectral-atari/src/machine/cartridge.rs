@@ -41,7 +41,6 @@ impl Cartridge {
             Scheme::F8SC | Scheme::F6SC | Scheme::F4SC => (LAST_PAGE | 0b1111, LAST_PAGE | 0b0011),
             Scheme::E7 => (LAST_PAGE | 0xFF << 32, LAST_PAGE | 0x0F << 32),
             Scheme::CV => (0xFFFF_FFFF, 0xFFFF_FFFF),
-            Scheme::Dpc => (LAST_PAGE | 0b11, LAST_PAGE | 0b11),
         };
         let mut cartridge = Cartridge {
             scheme,
@@ -61,7 +60,7 @@ impl Cartridge {
         let void = rom.void();
         match self.scheme {
             Scheme::K2 | Scheme::K4 | Scheme::F6 | Scheme::F6SC | Scheme::F4 | Scheme::F4SC => self.bank(0),
-            Scheme::F8 | Scheme::F8SC | Scheme::Dpc => self.bank(1),
+            Scheme::F8 | Scheme::F8SC => self.bank(1),
             Scheme::E0 => self.map([4096, 5120, 6144, 7168]),
             Scheme::E7 => {
                 self.map([0, 1024, 14336, 15360]);
@@ -173,7 +172,7 @@ impl Cartridge {
     fn switch(&mut self, rom: &Rom, addr: u16) {
         let low = u32::from(addr & 0xFFF);
         match (self.scheme, low) {
-            (Scheme::F8 | Scheme::F8SC | Scheme::Dpc, 0xFF8..=0xFF9) => self.bank(low - 0xFF8),
+            (Scheme::F8 | Scheme::F8SC, 0xFF8..=0xFF9) => self.bank(low - 0xFF8),
             (Scheme::F6 | Scheme::F6SC, 0xFF6..=0xFF9) => self.bank(low - 0xFF6),
             (Scheme::F4 | Scheme::F4SC, 0xFF4..=0xFFB) => self.bank(low - 0xFF4),
             (Scheme::E0, 0xFE0..=0xFF7) => {

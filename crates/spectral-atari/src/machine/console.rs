@@ -195,8 +195,8 @@ impl Console {
         self.bus.tia.save(out);
     }
 
-    /// Takes back what [`Console::save`] wrote, of a console with the same game. After an error the console must be
-    /// thrown away or restored again.
+    /// Takes back what [`Console::save`] wrote, of a console with the same game. After an error the console
+    /// must be thrown away or restored again.
     pub fn restore(&mut self, from: &mut StateReader) -> Result<(), StateError> {
         if from.u64()? != self.rom.fingerprint() {
             return Err(StateError("it was saved with another game's ROM".into()));

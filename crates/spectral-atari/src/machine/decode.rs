@@ -1,9 +1,10 @@
-//! Instructions decoded once per program, so that running consoles fetch one word instead of up to three bytes.
+//! Instructions decoded once per program, so that running consoles fetch one word instead of up to three
+//! bytes.
 
 use super::rom::Scheme;
 
-/// Opcode in bits 0..8, operand in 8..24, length in 24..26, cycles in 26..30, in bit 30 whether a branch follows
-/// that can be taken in the same step, and in bit 31 whether the entry may be used.
+/// Opcode in bits 0..8, operand in 8..24, length in 24..26, cycles in 26..30, in bit 30 whether a branch
+/// follows that can be taken in the same step, and in bit 31 whether the entry may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decoded(pub(super) u32);
 
@@ -105,8 +106,9 @@ const fn operand_bytes() -> [u8; 256] {
 
 /// Decodes the instruction that would start at each byte of `bytes`.
 ///
-/// An entry is unusable (and the processor then fetches byte by byte) where fetching has side effects or where the
-/// instruction does not lie whole in one kilobyte, since the next kilobyte may belong to another bank.
+/// An entry is unusable (and the processor then fetches byte by byte) where fetching has side effects or
+/// where the instruction does not lie whole in one kilobyte, since the next kilobyte may belong to another
+/// bank.
 pub(super) fn decode_image(bytes: &[u8], scheme: Scheme) -> Box<[Decoded]> {
     let plain = |offset: usize| plain_fetch(scheme, offset);
     (0..bytes.len())
@@ -151,7 +153,6 @@ fn plain_fetch(scheme: Scheme, offset: usize) -> bool {
         Scheme::F8SC | Scheme::F6SC | Scheme::F4SC => (0x100..0xFC0).contains(&in_bank),
         Scheme::E0 => offset < 7168 + 0x3C0,
         Scheme::E7 => (0x800 * 7 + 0x200..0x800 * 7 + 0x7C0).contains(&offset) || offset < 0x800 * 7,
-        Scheme::Dpc => offset < 8192 && (0x80..0xFC0).contains(&in_bank),
     }
 }
 

@@ -33,8 +33,8 @@ pub struct Input {
     pub fire: [bool; 2],
     /// What is plugged in.
     pub controllers: Controllers,
-    /// Resistance of each paddle in ohms, [`PADDLE_MIN`] to [`PADDLE_MAX`]; 0 for the second pair, which the field's
-    /// emulator never turns.
+    /// Resistance of each paddle in ohms, [`PADDLE_MIN`] to [`PADDLE_MAX`]; 0 for the second pair, which
+    /// the field's emulator never turns.
     pub paddles: [i32; 4],
     /// Button of each paddle.
     pub paddle_fire: [bool; 4],

@@ -30,7 +30,8 @@ impl Riot {
         self.expiry_read_at = self.expiry_read_at.wrapping_sub(cycles);
     }
 
-    /// The first cycle at which the timer, not yet run out at `cycle`, reads 0; `None` if it reads 0 or has run out.
+    /// The first cycle at which the timer, not yet run out at `cycle`, reads 0; `None` if it reads 0 or has
+    /// run out.
     pub(super) fn reaches_zero_at(&self, cycle: i32) -> Option<i32> {
         let delta = cycle.wrapping_sub(1).wrapping_sub(self.set_at);
         let value = i32::from(self.timer) - (delta >> self.shift) - 1;

@@ -31,8 +31,6 @@ pub enum Scheme {
     CV,
     /// Slices of 2048 bytes, chosen by writing to address `$3F` (Tigervision).
     Tigervision3F,
-    /// `F8` with the display processor chip of Pitfall II.
-    Dpc,
 }
 
 impl Scheme {
@@ -52,7 +50,6 @@ impl Scheme {
             Scheme::FE => "FE",
             Scheme::CV => "CV",
             Scheme::Tigervision3F => "3F",
-            Scheme::Dpc => "DPC",
         }
     }
 
@@ -66,7 +63,6 @@ impl Scheme {
             Scheme::F4 | Scheme::F4SC => len == 32768,
             Scheme::CV => len == 2048 || len == 4096,
             Scheme::Tigervision3F => len.is_multiple_of(2048) && (4096..=524_288).contains(&len),
-            Scheme::Dpc => (10240..=10496).contains(&len),
         }
     }
 }
@@ -78,6 +74,8 @@ pub enum RomError {
     Empty,
     /// No known cartridge holds this many bytes.
     UnknownSize(usize),
+    /// The cartridge has a chip of its own (that of Pitfall II), which is not emulated.
+    OwnChip(usize),
     /// The scheme asked for does not go with this many bytes.
     SchemeSize(Scheme, usize),
 }
@@ -88,9 +86,12 @@ impl std::fmt::Display for RomError {
             RomError::Empty => write!(f, "the ROM file is empty: give the bytes of a 2600 cartridge"),
             RomError::UnknownSize(len) => write!(
                 f,
-                "no known 2600 cartridge holds {len} bytes (expected up to 2048, or 4096, 8192, 10240 to 10496, \
-                 16384 or 32768): check that the file is a plain .bin image"
+                "no known 2600 cartridge holds {len} bytes (expected up to 2048, or 4096, 8192, 16384 or \
+                 32768): check that the file is a plain .bin image"
             ),
+            RomError::OwnChip(len) => {
+                write!(f, "a cartridge of {len} bytes carries the chip of Pitfall II, which is not emulated")
+            }
             RomError::SchemeSize(scheme, len) => {
                 write!(f, "bank-switching scheme {} does not go with {len} bytes", scheme.name())
             }
@@ -117,7 +118,8 @@ pub struct Rom {
 }
 
 impl Rom {
-    /// Takes the bytes of a cartridge; without a scheme, finds it from the size and from what the program does.
+    /// Takes the bytes of a cartridge; without a scheme, finds it from the size and from what the program
+    /// does.
     pub fn new(bytes: &[u8], scheme: Option<Scheme>) -> Result<Rom, RomError> {
         if bytes.is_empty() {
             return Err(RomError::Empty);
@@ -125,6 +127,7 @@ impl Rom {
         let scheme = match scheme {
             Some(scheme) if scheme.fits(bytes.len()) => scheme,
             Some(scheme) => return Err(RomError::SchemeSize(scheme, bytes.len())),
+            None if (10240..=10496).contains(&bytes.len()) => return Err(RomError::OwnChip(bytes.len())),
             None => detect(bytes).ok_or(RomError::UnknownSize(bytes.len()))?,
         };
         let fingerprint = fingerprint(bytes);
@@ -135,7 +138,6 @@ impl Rom {
                 whole.repeat(2)
             }
             Scheme::CV => bytes[bytes.len() - 2048..].to_vec(),
-            Scheme::Dpc => bytes.iter().copied().chain(std::iter::repeat(0)).take(11264).collect(),
             _ => bytes.to_vec(),
         };
         // One kilobyte that is never plain program stands for whatever is mapped in place of program.
@@ -180,7 +182,6 @@ fn detect(bytes: &[u8]) -> Option<Scheme> {
         8192 if writes_3f() => Scheme::Tigervision3F,
         8192 if has(ACTIVISION_FE) => Scheme::FE,
         8192 => Scheme::F8,
-        10240..=10496 => Scheme::Dpc,
         16384 if has_superchip(bytes) => Scheme::F6SC,
         16384 if has(M_NETWORK) => Scheme::E7,
         16384 if writes_3f() => Scheme::Tigervision3F,

@@ -251,8 +251,9 @@ const ONE_MODE: &[&str] = &[
 /// How many presses, of how many frames.
 type Presses = &'static [(usize, usize)];
 
-/// How the environment reaches a game's default mode, after the first four frames of the reset switch: frames of
-/// waiting, frames of the reset switch, and presses of the select switch (how many, of how many frames).
+/// How the environment reaches a game's default mode, after the first four frames of the reset switch:
+/// frames of waiting, frames of the reset switch, and presses of the select switch (how many, of how many
+/// frames).
 const MODES: &[(&str, usize, usize, Presses)] = &[
     ("berzerk", 20, 0, &[]),
     ("gopher", 0, 4, &[]),

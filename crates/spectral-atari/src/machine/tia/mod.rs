@@ -1,8 +1,8 @@
 //! The TIA: registers, when they take effect, and the lazy catching-up of the picture.
 //!
-//! Nothing happens here as time goes by. A write to a register, or a read of a collision, first brings the picture
-//! up to that moment with the registers as they were ([`Tia::catch_up`]). What the picture does between two
-//! moments is in `span`, what each write does in `write`, where HMOVE moves things in `motion`.
+//! Nothing happens here as time goes by. A write to a register, or a read of a collision, first brings the
+//! picture up to that moment with the registers as they were ([`Tia::catch_up`]). What the picture does
+//! between two moments is in `span`, what each write does in `write`, where HMOVE moves things in `motion`.
 
 mod masks;
 mod motion;
@@ -206,7 +206,8 @@ impl Tia {
         self.line_end = self.display_start + LINE;
     }
 
-    /// Starts a frame, `cycles` having passed since the last one started (whole lines are taken off all clocks).
+    /// Starts a frame, `cycles` having passed since the last one started (whole lines are taken off all
+    /// clocks).
     pub(super) fn begin_frame(&mut self, cycles: i32) {
         let clocks = cycles * 3;
         self.vsync_ends = self.vsync_ends.saturating_sub(clocks);

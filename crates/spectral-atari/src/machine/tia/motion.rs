@@ -1,9 +1,9 @@
 //! How far HMOVE moves an object, by the cycle of the line at which it is written.
 //!
-//! HMOVE sends each object up to 15 extra clocks, one in four colour clocks, and lengthens the invisible part of the
-//! line by eight: an object that gets none falls back eight pixels. Written late in the invisible part, HMOVE loses
-//! the clocks that would come after it; written near the end of a line, the invisible part of the next is not
-//! lengthened, and the first clocks are lost to the visible part.
+//! HMOVE sends each object up to 15 extra clocks, one in four colour clocks, and lengthens the invisible
+//! part of the line by eight: an object that gets none falls back eight pixels. Written late in the
+//! invisible part, HMOVE loses the clocks that would come after it; written near the end of a line, the
+//! invisible part of the next is not lengthened, and the first clocks are lost to the visible part.
 
 /// Whether HMOVE at this cycle blanks the first eight pixels of a line.
 pub(super) fn blanks(cycle: i32) -> bool {
