@@ -6,6 +6,7 @@
 use spectral_atari::machine::{
     Console, Controllers, Format, Input, PADDLE_DEFAULT, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP, PowerOn, Rom,
 };
+use std::io::Write as _;
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 /// The interpreter that has ale-py, or `None` (said aloud) where comparisons are not asked for.
 pub fn python() -> Option<PathBuf> {
     if std::env::var("SPECTRAL_ORACLES").as_deref() != Ok("1") {
-        eprintln!(
+        let _ = writeln!(
+            std::io::stderr(),
             "SKIPPED: comparison with the Arcade Learning Environment (set SPECTRAL_ORACLES=1 to run it)"
         );
         return None;
