@@ -13,7 +13,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  spectral demo                                    the four-minute tour: two tasks, four agents, a report
+  spectral demo                                    the tour: two tasks, four agents, a report
   spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 500000
   spectral report runs/2048                        figures and a table from a run's folder
   spectral decompose 6.5                           the paper's figure 2, for any number
@@ -22,7 +22,7 @@ Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train four agents on two tasks whose rewards explode, and report (about four minutes on two cores)
+    /// Train four agents on two tasks whose rewards explode, and report (two to four minutes on two cores)
     Demo(DemoArgs),
     /// Train agents on a task
     Train(TrainArgs),

@@ -1,6 +1,6 @@
 //! Counter-based random numbers: every draw is a pure function of (seed, purpose, step, index).
 //!
-//! Nothing is shared and nothing has to be saved: an agent that is trained alone, in a population of twenty,
+//! Nothing is shared and nothing has to be saved: an agent that is trained alone, in a population of any size,
 //! or killed and resumed draws the same numbers, because a [`Stream`] is re-created from its key at every step.
 //! The generator is Philox4x32-10 (Salmon et al., 2011), which a GPU computes just as well.
 
