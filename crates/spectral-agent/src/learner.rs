@@ -4,7 +4,7 @@
 //! action by decoded value → targets → the codec's `before_forward` (Pop-Art moves its last layer here) → online network
 //! → the codec's gradient → error-magnitude correction, importance weights, division by the batch → backward → Adam.
 
-use crate::codecs::{Codec, Rows};
+use crate::codecs::{Affine, Codec, Rows};
 use crate::diagnostics::Diagnostics;
 use crate::replay::{Outcome, Replay, Stacks, SumTree};
 use crate::settings::{AgentSettings, NetworkKind, SettingError};
@@ -120,6 +120,7 @@ struct Buffers {
     importance: Vec<f32>,
     returns: Vec<f32>,
     targets: Vec<f32>,
+    affine: Affine,
     taken: Vec<f32>,
     gradients: Vec<f32>,
     trunk_weights: Vec<f32>,
@@ -167,6 +168,7 @@ impl Learner {
             importance: vec![1.0; batch],
             returns: vec![0.0; batch * codec.encoded()],
             targets: vec![0.0; batch * k],
+            affine: Affine::identity(k),
             taken: vec![0.0; batch * k],
             gradients: vec![0.0; batch * k],
             trunk_weights: vec![1.0; k],
@@ -250,7 +252,8 @@ impl Learner {
     pub fn update(&mut self) -> Result<(), NotFinite> {
         self.draw();
         self.make_targets();
-        if let Some(affine) = self.codec.before_forward(&mut self.buffers.targets, &mut self.live_state) {
+        let Buffers { targets, affine, .. } = &mut self.buffers;
+        if self.codec.before_forward(targets, &mut self.live_state, affine) {
             self.network.affine_outputs(0, &affine.scale, &affine.shift);
         }
         let magnitude = self.make_gradients();

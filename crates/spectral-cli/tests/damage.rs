@@ -155,11 +155,13 @@ fn a_checkpoint_of_another_run_is_refused() {
     let halted = Halted::new();
     halted.place.train("--agents popart --frames 500 --out other").code(0);
     let foreign = checkpoints(&halted.place.path("other")).pop().unwrap();
-    let before = snapshot(&halted.run);
+    // A copy: what the kill left half-written may be swept away.
+    let run = halted.copy("target");
+    let before = snapshot(&run);
     let ran =
-        halted.place.run(&format!("resume run --checkpoint other/checkpoints/{}", name(&foreign))).code(3);
+        halted.place.run(&format!("resume target --checkpoint other/checkpoints/{}", name(&foreign))).code(3);
     ran.says(&[name(&foreign), "other settings"]);
-    assert_same(&snapshot(&halted.run), &before);
+    assert_same(&snapshot(&run), &before);
     // Nor may run.toml be changed under a checkpoint.
     let run = halted.copy("edited");
     let plan = std::fs::read_to_string(run.join("run.toml")).unwrap();

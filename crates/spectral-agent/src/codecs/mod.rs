@@ -46,6 +46,13 @@ pub struct Affine {
     pub shift: Vec<f32>,
 }
 
+impl Affine {
+    /// The change that changes nothing.
+    pub fn identity(outputs: usize) -> Self {
+        Affine { scale: vec![1.0; outputs], shift: vec![0.0; outputs] }
+    }
+}
+
 /// How a reward becomes a target and outputs become an action-value.
 ///
 /// Phases of one update, in order: [`encode_reward`](Codec::encode_reward) over the n steps,
@@ -97,9 +104,9 @@ pub trait Codec: Send + Sync + Debug {
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], frozen: &[f64], out: &mut [f32]);
 
     /// Called with all `[batch][K]` targets before the online network runs: Pop-Art moves its statistics, normalises the
-    /// targets in place and returns the change of the last layer that preserves its outputs.
-    fn before_forward(&self, _targets: &mut [f32], _state: &mut [f64]) -> Option<Affine> {
-        None
+    /// targets in place and writes the change of the last layer that preserves its outputs. True if there is one to make.
+    fn before_forward(&self, _targets: &mut [f32], _state: &mut [f64], _change: &mut Affine) -> bool {
+        false
     }
 
     /// The action-value, in true reward units, that K targets (after [`before_forward`](Codec::before_forward)) stand for.
@@ -190,7 +197,7 @@ mod tests {
             codec.encode_reward(0.0, 1.0, &mut encoded);
             let mut targets = vec![0.0; k];
             codec.target(&encoded, 0.0, &outputs, &state, &mut targets);
-            codec.before_forward(&mut targets, &mut state);
+            codec.before_forward(&mut targets, &mut state, &mut Affine::identity(k));
             if name.contains("categorical") {
                 continue; // A uniform softmax is not the distribution of zero; its own tests cover this.
             }
@@ -215,8 +222,8 @@ mod tests {
                 let (first, second) = targets.split_at_mut(k);
                 codec.target(&encoded, 0.0, &vec![0.0; k], &state, first);
                 codec.target(&vec![0.0; codec.encoded()], 0.0, &vec![0.0; k], &state, second);
-                let affine = codec.before_forward(&mut targets, &mut state);
-                let affine = affine.unwrap_or(Affine { scale: vec![1.0; k], shift: vec![0.0; k] });
+                let mut affine = Affine::identity(k);
+                codec.before_forward(&mut targets, &mut state, &mut affine);
                 let mut outputs: Vec<f32> = (0..2 * k).map(|i| affine.shift[i % k]).collect();
                 let want = codec.target_value(&targets[..k], &state);
                 let before = (codec.decode(&outputs[..k], &state) - want).abs();

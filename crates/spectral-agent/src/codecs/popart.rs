@@ -60,7 +60,7 @@ impl Codec for PopArt {
         out[0] = encoded[0] + bootstrap * self.decode(next, frozen);
     }
 
-    fn before_forward(&self, targets: &mut [f32], state: &mut [f64]) -> Option<Affine> {
+    fn before_forward(&self, targets: &mut [f32], state: &mut [f64], change: &mut Affine) -> bool {
         let n = targets.len() as f64;
         let mean = targets.iter().map(|&t| f64::from(t)).sum::<f64>() / n;
         let square = targets.iter().map(|&t| f64::from(t) * f64::from(t)).sum::<f64>() / n;
@@ -78,7 +78,9 @@ impl Codec for PopArt {
         for target in targets {
             *target = ((f64::from(*target) - mu) / sigma) as f32;
         }
-        Some(Affine { scale: vec![scale as f32], shift: vec![shift as f32] })
+        change.scale[0] = scale as f32;
+        change.shift[0] = shift as f32;
+        true
     }
 
     fn gradient(&self, rows: &Rows<'_>, _state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
@@ -110,7 +112,8 @@ mod tests {
                 let before = codec.decode(&[output], &state);
                 let size = |state: &[f64], y: f32| (state[SIGMA] * f64::from(y)).abs() + state[MU].abs() + state[SIGMA];
                 let size_before = size(&state, output);
-                let affine = codec.before_forward(&mut batch, &mut state).unwrap();
+                let mut affine = Affine::identity(1);
+                prop_assert!(codec.before_forward(&mut batch, &mut state, &mut affine));
                 output = affine.scale[0] * output + affine.shift[0];
                 let after = codec.decode(&[output], &state);
                 // Rounding is relative to the numbers that cancel, before and after.
@@ -125,7 +128,7 @@ mod tests {
             let codec = PopArt::new(&AgentSettings::default());
             let mut state = codec.init();
             let mut targets = batch.clone();
-            codec.before_forward(&mut targets, &mut state);
+            codec.before_forward(&mut targets, &mut state, &mut Affine::identity(1));
             let n = batch.len() as f64;
             let mean = batch.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
             let variance = batch.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / n;
