@@ -12,6 +12,7 @@
 //!     title: "Four agents on exploding rewards".into(),
 //!     out: "report".into(),
 //!     baseline: Some("spectral".into()),
+//!     ..ReportOptions::default()
 //! };
 //! let summary = write_report(&runs, &options)?;
 //! print!("{}", text_table(&summary));
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 mod analysis;
 mod axis;
 mod canvas;
+mod claims;
 mod csv;
 mod error;
 mod figure;
@@ -39,6 +41,7 @@ mod td_figure;
 mod text;
 mod words;
 
+pub use claims::{Claim, Judgement, Rule, Verdict};
 pub use error::ReportError;
 pub use run::{AgentRun, AgentStatus, Episode, Hardware, Run, RunStatus, TdError, read_runs};
 pub use summary::{Comparison, ReportSummary, Row, TaskSummary, text_table};
@@ -52,6 +55,10 @@ pub struct ReportOptions {
     pub out: PathBuf,
     /// The agent that others are compared to; the best one where there is none.
     pub baseline: Option<String>,
+    /// What the paper says about these tasks; the report gives a verdict on each.
+    pub claims: Vec<Claim>,
+    /// Remarks for the report's head, as that a run is shorter than the paper's; may be empty.
+    pub notes: Vec<String>,
 }
 
 /// Writes `report.html`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.

@@ -13,6 +13,7 @@ fn options(out: &Path) -> ReportOptions {
         title: "Four agents, two tasks".into(),
         out: out.to_owned(),
         baseline: Some("spectral".into()),
+        ..Default::default()
     }
 }
 

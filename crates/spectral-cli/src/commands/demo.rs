@@ -54,6 +54,7 @@ pub fn run(args: &DemoArgs) -> Result<u8, Failure> {
         title: "Spectral DQN and its rivals where rewards grow".into(),
         out: args.out.join("report"),
         baseline: Some("spectral".into()),
+        ..ReportOptions::default()
     };
     let summary = write_report(&read_runs(&paths)?, &options)?;
     let code = print_summary(&summary, args.table.json)?;

@@ -12,6 +12,7 @@ pub fn run(args: &ReportArgs) -> Result<u8, Failure> {
         title: args.title.clone(),
         out: args.out.clone().unwrap_or_else(|| args.runs[0].join("report")),
         baseline: Some(args.baseline.clone()),
+        ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
 }
