@@ -47,5 +47,6 @@
 pub mod codecs;
 pub mod diagnostics;
 pub mod learner;
+pub mod lockstep;
 pub mod replay;
 pub mod settings;

@@ -1,0 +1,110 @@
+//! Agents that step together: what a trainer needs of a device that trains a whole group at once.
+//!
+//! One *submission* is one step of every agent that takes part in it: what the last action brought, the observation that
+//! followed, and the question what to do next. The device answers asynchronously, so that a trainer with two groups can
+//! step one group's environments while the device works for the other.
+
+use crate::replay::Outcome;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+
+/// An observation handed over to a device.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'a> {
+    /// Planes of bytes.
+    Planes(&'a [u8]),
+    /// A vector.
+    Vector(&'a [f32]),
+}
+
+/// What the device decided for one agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The greedy action for the observation submitted last; of equal values the first.
+    pub action: usize,
+    /// The update at which this agent's values stopped being finite. It has not changed since.
+    pub not_finite: Option<u64>,
+}
+
+/// Why a device could not go on. The last checkpoint is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFailure(pub String);
+
+impl std::fmt::Display for DeviceFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DeviceFailure {}
+
+/// A group of agents that step together on one device.
+///
+/// The order within a submission is that of [`Learner`](crate::learner::Learner): the outcome completes the current
+/// observation; then, if asked for, an update, and a refresh of the target networks; then the new observation is stored
+/// and acted on. Only staged agents change.
+pub trait Group: Send {
+    /// How many agents.
+    fn len(&self) -> usize;
+
+    /// True if there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stages one agent's part of the next submission: what its last action brought (nothing at its first step, or after
+    /// a restore at which the last outcome had been recorded already) and the observation that followed.
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>);
+
+    /// Starts the work for the staged agents and returns at once. An update changes the agents whose replay holds
+    /// something to learn from.
+    fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure>;
+
+    /// Waits for the submission and returns one decision per agent; those of agents that were not staged mean nothing.
+    fn wait(&mut self) -> Result<&[Decision], DeviceFailure>;
+
+    /// Completes an agent's last observation without a new one: before a checkpoint, so that replay and counters agree
+    /// with those of an agent trained on the CPU. `update` and `refresh` as in [`submit`](Group::submit), for all agents
+    /// given here together.
+    fn settle(
+        &mut self,
+        outcomes: &[(usize, Outcome)],
+        update: bool,
+        refresh: bool,
+    ) -> Result<(), DeviceFailure>;
+
+    /// Updates that an agent has made.
+    fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure>;
+
+    /// Names of an agent's metrics, as [`Learner::metric_columns`](crate::learner::Learner::metric_columns).
+    fn metric_columns(&self, agent: usize) -> Vec<String>;
+
+    /// An agent's metrics since the last call, as [`Learner::drain_metrics`](crate::learner::Learner::drain_metrics).
+    fn drain_metrics(&mut self, agent: usize) -> Result<Vec<Option<f64>>, DeviceFailure>;
+
+    /// (player's score, mean |TD error|, mean |target|), as [`Learner::td_by_score`](crate::learner::Learner::td_by_score).
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure>;
+
+    /// Writes what [`Learner::save_model`](crate::learner::Learner::save_model) writes.
+    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure>;
+
+    /// Writes what [`Learner::save`](crate::learner::Learner::save) writes, byte for byte the same format.
+    fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure>;
+
+    /// Restores what either `save` wrote; [`put_records`](Group::put_records) brings replay's records.
+    fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError>;
+
+    /// The oldest and one past the newest record of an agent's replay.
+    fn records(&self, agent: usize) -> std::ops::Range<u64>;
+
+    /// Appends replay's records to `out` in the format of [`Replay::write_range`](crate::replay::Replay::write_range).
+    fn get_records(
+        &mut self,
+        agent: usize,
+        first: u64,
+        count: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DeviceFailure>;
+
+    /// Puts back what [`get_records`](Group::get_records) or [`Replay::write_range`](crate::replay::Replay::write_range) wrote.
+    fn put_records(&mut self, agent: usize, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError>;
+}
