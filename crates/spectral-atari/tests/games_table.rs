@@ -30,6 +30,15 @@ fn the_57_games_are_there_and_each_is_well_formed() {
     }
 }
 
+/// One game of the set was made for European television, and none of the 57.
+#[test]
+fn air_raid_alone_is_european() {
+    let european: Vec<_> =
+        games::all().filter(|game| game.pal).map(|game| (game.name, game.height)).collect();
+    assert_eq!(european, [("air_raid", 250)]);
+    assert!(!ATARI_57.contains("air_raid"));
+}
+
 /// Hand-made RAM contents and what they mean.
 #[test]
 fn known_contents_give_known_scores() {

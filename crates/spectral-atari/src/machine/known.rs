@@ -44,4 +44,7 @@ const GAMES: &[(u64, i32, usize, bool)] = &[
     (0x14bb_b494_c5b3_6eb2, 34, 210, false), // Ms. Pac-Man
     (0xc37b_931e_21d3_86ba, 40, 210, true),  // Q*bert
     (0xaf43_d99f_3297_7685, 30, 210, true),  // Up'n Down
+    (0x017a_f2ea_557f_d855, 26, 214, true),  // Carnival
+    (0x5898_9cfc_d07a_b641, 34, 230, true),  // Journey Escape
+    (0xd434_7ccf_db76_b633, 26, 220, true),  // Pooyan
 ];

@@ -77,7 +77,7 @@ impl Cabinet {
 
     /// Begins a game: resets the machine, waits a second, presses the reset switch, chooses the mode, and does what
     /// this game needs to get going. Memory is not cleared, and the machine's timer starts at a chance value, so the
-    /// games of one cabinet can differ. The picture of the last frame is drawn.
+    /// games of one cabinet can differ. All frames on the way are drawn.
     pub fn reset(&mut self) {
         self.paddle = PADDLE_DEFAULT;
         self.console.system_reset();
@@ -89,7 +89,7 @@ impl Cabinet {
         for &(action, frames) in self.game.start {
             for _ in 0..frames {
                 let input = self.input(action);
-                self.console.run_frame(&input, true);
+                self.run(input, 1);
             }
         }
     }
@@ -109,16 +109,20 @@ impl Cabinet {
 
     fn idle(&mut self, frames: usize) {
         let input = self.input(Action::Noop);
+        self.run(input, frames);
+    }
+
+    /// Runs frames on the way to a game. They are drawn, because a game whose frames are shorter than the picture leaves
+    /// what they showed in the lines below.
+    fn run(&mut self, input: Input, frames: usize) {
         for _ in 0..frames {
-            self.console.run_frame(&input, false);
+            self.console.run_frame(&input, true);
         }
     }
 
     fn press_reset(&mut self) {
         let input = Input { reset: true, ..self.input(Action::Noop) };
-        for _ in 0..RESET_FRAMES {
-            self.console.run_frame(&input, true);
-        }
+        self.run(input, RESET_FRAMES);
     }
 
     fn set_mode(&mut self) {
@@ -129,22 +133,20 @@ impl Cabinet {
         }
         for _ in 0..presses[place] {
             let input = Input { select: true, ..self.input(Action::Noop) };
-            for _ in 0..hold {
-                self.console.run_frame(&input, false);
-            }
+            self.run(input, hold.into());
             self.idle(release.into());
         }
-        self.play_unseen(menu.0);
+        self.play(menu.0);
         for _ in 0..resets.1 {
             self.press_reset();
         }
-        self.play_unseen(menu.1);
+        self.play(menu.1);
     }
 
-    fn play_unseen(&mut self, actions: &[Action]) {
+    fn play(&mut self, actions: &[Action]) {
         for &action in actions {
             let input = self.input(action);
-            self.console.run_frame(&input, false);
+            self.run(input, 1);
         }
     }
 
@@ -170,6 +172,11 @@ impl Cabinet {
             input.fire[0] = action.fire();
         }
         input
+    }
+
+    /// The chosen mode and difficulty.
+    pub fn chosen(&self) -> (u16, u8) {
+        (self.mode, self.difficulty)
     }
 
     /// The game.
