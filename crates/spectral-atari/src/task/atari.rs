@@ -81,6 +81,20 @@ impl AtariTask {
         self.cabinets[0].choose(mode, difficulty)
     }
 
+    /// Brings its consoles to where those of the Arcade Learning Environment are after loading their games, instead of
+    /// switching them on with memory drawn from the stream of the first reset: for comparisons.
+    pub fn load_as_ale(&mut self) {
+        for cabinet in &mut self.cabinets {
+            let mut loaded = Cabinet::as_ale(cabinet.game(), cabinet.console().rom().clone());
+            // A game is begun once, in its default mode, before a mode is chosen.
+            loaded.reset();
+            let (mode, difficulty) = cabinet.chosen();
+            loaded.choose(mode, difficulty);
+            *cabinet = loaded;
+        }
+        self.on = true;
+    }
+
     /// The protocol under which it is played.
     pub fn protocol(&self) -> Protocol {
         self.protocol
@@ -94,18 +108,14 @@ impl AtariTask {
     /// Begins a game in the current cabinet and looks at its first picture.
     fn begin_game(&mut self) {
         self.cabinets[self.current].reset();
-        self.look(false);
+        let picture = self.cabinets[self.current].console().screen();
+        self.poolers[self.current].single(picture, &mut self.seen[..]);
     }
 
-    /// Makes the observation from the picture just drawn, and from the one kept before it if `both`.
-    fn look(&mut self, both: bool) {
+    /// Makes the observation from the picture just drawn and from the one kept before it.
+    fn look(&mut self) {
         let picture = self.cabinets[self.current].console().screen();
-        let pooler = &mut self.poolers[self.current];
-        if both {
-            pooler.pool(&self.earlier, picture, &mut self.seen[..]);
-        } else {
-            pooler.single(picture, &mut self.seen[..]);
-        }
+        self.poolers[self.current].pool(&self.earlier, picture, &mut self.seen[..]);
     }
 
     /// Keeps the picture just drawn as the first of two.
@@ -125,7 +135,7 @@ impl AtariTask {
             let outcome = self.cabinets[self.current].act(Action::Noop, pooled);
             self.frames += 1;
             if frame + 1 == count {
-                self.look(true);
+                self.look();
             }
             if outcome.over {
                 self.frames = 0;
@@ -165,6 +175,10 @@ impl Env for AtariTask {
         assert!(action < known, "action {action} given to {}, which has {known}", self.spec.name);
         let mut step = Step::default();
         let count = FRAME_SKIP.min(FRAME_LIMIT.saturating_sub(self.frames)).max(1);
+        if count == 1 {
+            // The limit left room for one frame; the one before it is the last of the step before.
+            self.keep();
+        }
         for frame in 0..count {
             if self.protocol == Protocol::Paper || !rng.chance(STICKINESS) {
                 self.last = self.actions[action];
@@ -188,7 +202,7 @@ impl Env for AtariTask {
             if frame + 2 == count {
                 self.keep();
             } else if frame + 1 == count {
-                self.look(count > 1);
+                self.look();
             }
         }
         step.truncated = !step.terminated && self.frames >= FRAME_LIMIT;
