@@ -67,7 +67,7 @@ pub struct TaskSpec {
     pub observation: ObservationSpec,
     /// One name per action.
     pub actions: Vec<String>,
-    /// Frames that one step plays: 4 for Atari, 1 for the built-in tasks.
+    /// Frames that one step plays: 4 for Atari, 1 for the built-in tasks unless the option `frame_skip` says otherwise.
     pub frames_per_step: u64,
     /// An upper bound of [`Step::player_score`]; 0 if the task has no such notion.
     pub max_player_score: u8,

@@ -3,7 +3,7 @@
 
 use crate::env::{Env, Observation, ObservationSpec, Step, TaskSpec};
 use crate::picture::Picture;
-use crate::registry::ObservationKind;
+use crate::registry::{ObservationKind, TaskOptions};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
 
@@ -40,14 +40,15 @@ pub(crate) struct GameTask<G> {
 }
 
 impl<G: Game> GameTask<G> {
-    /// `kind` is one that the registry lists for this game.
+    /// The observation is one that the registry lists for this game.
     pub(crate) fn new(
         name: &str,
         actions: &[&str],
         max_player_score: u8,
-        kind: ObservationKind,
+        options: &TaskOptions,
         game: G,
     ) -> Self {
+        let kind = options.observation;
         let observation = match (kind, G::PLANES) {
             (ObservationKind::Planes, Some((channels, height, width))) => {
                 ObservationSpec::Planes { channels, height, width, stack: 1 }
@@ -61,7 +62,7 @@ impl<G: Game> GameTask<G> {
             name: name.to_owned(),
             observation,
             actions: actions.iter().map(|&a| a.to_owned()).collect(),
-            frames_per_step: 1,
+            frames_per_step: options.frame_skip.into(),
             max_player_score,
         };
         GameTask { spec, kind, game }
@@ -80,7 +81,20 @@ impl<G: Game> Env for GameTask<G> {
     fn step(&mut self, action: usize, rng: &mut Stream) -> Step {
         let known = self.spec.actions.len();
         assert!(action < known, "action {action} given to {}, which has {known}", self.spec.name);
-        self.game.step(action, rng)
+        let mut step = self.game.step(action, rng);
+        for _ in 1..self.spec.frames_per_step {
+            if step.terminated || step.truncated {
+                break;
+            }
+            let frame = self.game.step(action, rng);
+            step = Step {
+                reward: step.reward + frame.reward,
+                score: step.score + frame.score,
+                life_lost: step.life_lost || frame.life_lost,
+                ..frame
+            };
+        }
+        step
     }
 
     fn observe(&self, out: Observation<'_>) {

@@ -34,6 +34,6 @@ mod twenty48;
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
 pub use nearest::nearest;
 pub use picture::{Colour, Picture};
-pub use registry::{ObservationKind, TaskError, TaskInfo, TaskOptions, make, tasks};
+pub use registry::{MOST_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOptions, make, tasks};
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
 pub use spectral_core::rng::{Purpose, Stream};

@@ -75,17 +75,22 @@ pub struct TaskOptions {
     pub observation: ObservationKind,
     /// The factor on every reward of `catch-scale`; other tasks allow 1 only.
     pub reward_scale: f64,
+    /// Frames that one step plays with the same action, 1 to [`MOST_FRAME_SKIP`]. Rewards and scores are summed.
+    pub frame_skip: u32,
 }
+
+/// The largest [`TaskOptions::frame_skip`].
+pub const MOST_FRAME_SKIP: u32 = 60;
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        TaskOptions { observation: ObservationKind::Auto, reward_scale: 1.0 }
+        TaskOptions { observation: ObservationKind::Auto, reward_scale: 1.0, frame_skip: 1 }
     }
 }
 
 impl TaskOptions {
     /// The keys that [`set`](TaskOptions::set) knows.
-    pub const KEYS: [&'static str; 2] = ["observation", "reward_scale"];
+    pub const KEYS: [&'static str; 3] = ["observation", "reward_scale", "frame_skip"];
 
     /// Sets one option from text.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), TaskError> {
@@ -94,6 +99,10 @@ impl TaskOptions {
             "reward_scale" => {
                 let parsed = value.parse().ok().filter(|&scale: &f64| valid_scale(scale));
                 self.reward_scale = parsed.ok_or_else(|| bad_scale(value.to_owned()))?;
+            }
+            "frame_skip" => {
+                let parsed = value.parse().ok().filter(|&frames: &u32| valid_skip(frames));
+                self.frame_skip = parsed.ok_or_else(|| bad_skip(value.to_owned()))?;
             }
             _ => {
                 let suggestion = nearest(key, TaskOptions::KEYS).map(str::to_owned);
@@ -110,6 +119,15 @@ fn valid_scale(scale: f64) -> bool {
 
 fn bad_scale(value: String) -> TaskError {
     TaskError::BadValue { key: "reward_scale".to_owned(), value, expected: "a number above 0".to_owned() }
+}
+
+fn valid_skip(frames: u32) -> bool {
+    (1..=MOST_FRAME_SKIP).contains(&frames)
+}
+
+fn bad_skip(value: String) -> TaskError {
+    let expected = format!("a whole number from 1 to {MOST_FRAME_SKIP}");
+    TaskError::BadValue { key: "frame_skip".to_owned(), value, expected }
 }
 
 /// Why a task could not be made.
@@ -322,7 +340,7 @@ fn task<G: Game + 'static>(
     options: &TaskOptions,
     game: G,
 ) -> Box<dyn Env> {
-    Box::new(GameTask::new(info.name, actions, max_player_score, options.observation, game))
+    Box::new(GameTask::new(info.name, actions, max_player_score, options, game))
 }
 
 fn pong(info: &TaskInfo, options: &TaskOptions, exponential: bool) -> Box<dyn Env> {
@@ -369,6 +387,9 @@ pub fn make(name: &str, options: &TaskOptions) -> Result<Box<dyn Env>, TaskError
     }
     if options.reward_scale != 1.0 && !info.has_reward_scale {
         return unsupported("reward_scale", options.reward_scale.to_string(), "1 only".to_owned());
+    }
+    if !valid_skip(options.frame_skip) {
+        return Err(bad_skip(options.frame_skip.to_string()));
     }
     Ok((info.make)(info, options))
 }

@@ -198,12 +198,55 @@ fn unsupported_options_say_what_is_supported() {
     }
     let by_hand = TaskOptions { reward_scale: f64::NAN, ..TaskOptions::default() };
     assert!(matches!(make("catch-scale", &by_hand), Err(TaskError::BadValue { .. })));
+    for bad in ["0", "61", "-4", "four"] {
+        assert!(matches!(with("frame_skip", bad), Err(TaskError::BadValue { .. })), "{bad}");
+    }
+    let by_hand = TaskOptions { frame_skip: 0, ..TaskOptions::default() };
+    assert!(matches!(make("catch-scale", &by_hand), Err(TaskError::BadValue { .. })));
     assert!(matches!(with("observation", "picture"), Err(TaskError::BadValue { .. })));
     assert_eq!("pixels".parse::<ObservationKind>(), Ok(ObservationKind::Pixels));
     let mut catch = make("catch-scale", &with("reward_scale", "30").unwrap()).unwrap();
     catch.reset(&mut stream(0, 0));
     let last = (1..20).map(|n| catch.step(1, &mut stream(0, n))).find(|step| step.terminated).unwrap();
     assert_eq!((last.reward.abs(), last.score.abs()), (30.0, 1.0));
+}
+
+/// A step of four frames is four steps with the same action from one stream, cut short where the episode ends.
+#[test]
+fn frame_skip_repeats_the_action_and_adds_up_what_it_brought() {
+    for (name, options) in all() {
+        let mut slow = make(&name, &options).unwrap();
+        let mut quick = make(&name, &TaskOptions { frame_skip: 4, ..options }).unwrap();
+        assert_eq!((slow.spec().frames_per_step, quick.spec().frames_per_step), (1, 4));
+        assert_eq!(slow.spec().observation, quick.spec().observation);
+        let actions = slow.spec().actions.len();
+        slow.reset(&mut stream(3, 0));
+        quick.reset(&mut stream(3, 0));
+        let mut ends_within = 0;
+        for n in 1..3000 {
+            let (mut a, mut b) = (stream(3, n), stream(3, n));
+            let action = a.below(actions);
+            b.below(actions);
+            let mut sum = slow.step(action, &mut a);
+            for _ in 1..4 {
+                if sum.terminated || sum.truncated {
+                    ends_within += 1;
+                    break;
+                }
+                let next = slow.step(action, &mut a);
+                let (reward, score) = (sum.reward + next.reward, sum.score + next.score);
+                sum = Step { reward, score, life_lost: sum.life_lost || next.life_lost, ..next };
+            }
+            assert_eq!(quick.step(action, &mut b), sum, "{name} at step {n}");
+            assert_eq!(saved(quick.as_ref()), saved(slow.as_ref()), "{name} at step {n}");
+            assert_eq!(observed(quick.as_ref(), true), observed(slow.as_ref(), false));
+            if sum.terminated || sum.truncated {
+                slow.reset(&mut a);
+                quick.reset(&mut b);
+            }
+        }
+        assert!(ends_within > 0 || name == "2048", "no episode of {name} ended within a step");
+    }
 }
 
 /// Mean plain score of random play and its standard error.

@@ -16,6 +16,18 @@ use spectral_core::bytes::{StateReader, StateWriter};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+spectral_agent::choices! {
+    /// What a checkpoint holds.
+    CheckpointKind {
+        /// Full if the disk has room for twice the population's replay, else light.
+        Auto = "auto",
+        /// Everything: a resumed run goes on bit for bit.
+        Full = "full",
+        /// Everything but replay, which fills anew when the run is resumed.
+        Light = "light",
+    }
+}
+
 const SUFFIX: &str = ".checkpoint";
 const MANIFEST: &str = "manifest";
 /// How many checkpoints are kept.

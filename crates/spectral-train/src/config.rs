@@ -1,5 +1,7 @@
 //! From files and flags to a [`Plan`]: defaults, then the protocol, then the agent, then the user's file, then `--set`.
 
+use crate::checkpoint::CheckpointKind;
+use crate::devices::{DeviceChoice, Precision};
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, MOST_FRAMES, MOST_SECONDS, Plan};
 use crate::presets::{self, AGENTS, PROTOCOLS};
@@ -18,6 +20,8 @@ settings! {
         observation: String = "auto".into(),
         /// A factor on every reward, for tasks that offer it.
         reward_scale: f64 = 1.0,
+        /// Frames that a step of a built-in task plays with the same action (Atari tasks always play 4).
+        frame_skip: u64 = 1,
         /// Agents by name, or as paths of TOML files, separated by commas.
         agents: String = "spectral".into(),
         /// Seeds: a count (5 means 1 to 5), an inclusive range (1000..1009) or a list (3,7,9).
@@ -32,6 +36,14 @@ settings! {
         log_frames: u64 = 0,
         /// Seconds from one checkpoint to the next.
         checkpoint_seconds: f64 = 60.0,
+        /// What a checkpoint holds. A light one leaves out replay, which fills anew when the run is resumed: until it
+        /// holds learning_starts frames again, the agent acts as it has learned to and is not updated. auto is full
+        /// if the disk has room for twice the population's replay.
+        checkpoint: CheckpointKind = CheckpointKind::Auto,
+        /// Where to train: auto (a GPU if there is one and the population suits it), cpu, cuda or cuda:N.
+        device: DeviceChoice = DeviceChoice::Auto,
+        /// Arithmetic of matrix products on a GPU; a CPU always uses fp32.
+        precision: Precision = Precision::Auto,
         /// Threads; 0 uses every core. Never changes a result.
         threads: usize = 0,
     }
@@ -113,6 +125,7 @@ impl Configuration {
         let mut options = TaskOptions::default();
         options.set("observation", &run.observation)?;
         options.set("reward_scale", &run.reward_scale.show())?;
+        options.set("frame_skip", &run.frame_skip.show())?;
         let protocol = match run.protocol.as_str() {
             "auto" if is_atari(&run.task) => "paper".to_string(),
             "auto" => "quick".to_string(),
@@ -179,6 +192,9 @@ impl Configuration {
             protocol,
             note: run.note,
             checkpoint_seconds: run.checkpoint_seconds,
+            checkpoint: run.checkpoint,
+            device: run.device,
+            precision: run.precision,
             threads: run.threads,
             agents,
         })

@@ -7,6 +7,7 @@
 pub mod agent_run;
 pub mod checkpoint;
 pub mod config;
+pub mod devices;
 pub mod error;
 pub mod eval;
 pub mod machine;

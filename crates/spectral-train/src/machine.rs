@@ -9,10 +9,12 @@ pub struct Hardware {
     pub cpu: String,
     /// Its cores, as far as this process may use them.
     pub cores: usize,
+    /// What trains: `cpu`, or the name of a GPU.
+    pub device: String,
 }
 
 impl Hardware {
-    /// This machine.
+    /// This machine, training on its CPU.
     pub fn here() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -22,7 +24,7 @@ impl Hardware {
             .and_then(|rest| rest.split_once(':'));
         let cpu =
             name.map_or_else(|| std::env::consts::ARCH.to_string(), |(_, name)| name.trim().to_string());
-        Hardware { cpu, cores }
+        Hardware { cpu, cores, device: "cpu".into() }
     }
 }
 

@@ -1,9 +1,11 @@
 //! The plan of a run: everything that decides its result, as it is written to `run.toml` and read back.
 
+use crate::checkpoint::CheckpointKind;
 use crate::config::plain;
+use crate::devices::{DeviceChoice, Precision};
 use crate::error::TrainError;
 use crate::machine::Hardware;
-use spectral_agent::settings::AgentSettings;
+use spectral_agent::settings::{AgentSettings, Setting};
 use spectral_env::TaskOptions;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -38,7 +40,7 @@ impl AgentPlan {
     }
 }
 
-/// Everything that decides a run's result, and a few things that do not (threads, checkpoints).
+/// Everything that decides a run's result, and a few things that do not (threads, checkpoints) or hardly do (device, precision).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The task's name.
@@ -55,6 +57,12 @@ pub struct Plan {
     pub note: String,
     /// Seconds from one checkpoint to the next.
     pub checkpoint_seconds: f64,
+    /// What a checkpoint holds.
+    pub checkpoint: CheckpointKind,
+    /// Where to train.
+    pub device: DeviceChoice,
+    /// Arithmetic of matrix products on a GPU.
+    pub precision: Precision,
     /// Threads; 0 uses every core.
     pub threads: usize,
     /// The population.
@@ -71,16 +79,21 @@ impl Plan {
         line("task", quote(&self.task));
         line("observation", quote(self.options.observation.name()));
         line("reward_scale", format!("{:?}", self.options.reward_scale));
+        line("frame_skip", self.options.frame_skip.to_string());
         line("frames", self.frames.to_string());
         line("log_frames", self.log_frames.to_string());
         line("checkpoint_seconds", format!("{:?}", self.checkpoint_seconds));
+        line("checkpoint", quote(&self.checkpoint.show()));
+        line("device", quote(&self.device.show()));
+        line("precision", quote(&self.precision.show()));
         line("created", quote(created));
         line("version", quote(env!("CARGO_PKG_VERSION")));
         line("protocol", quote(&self.protocol));
         line("note", quote(&self.note));
         line("command", quote(command));
         text.push_str("\n[hardware]\n");
-        writeln!(text, "cpu = {}\ncores = {}\ndevice = \"cpu\"", quote(&hardware.cpu), hardware.cores)
+        let Hardware { cpu, cores, device } = hardware;
+        writeln!(text, "cpu = {}\ncores = {cores}\ndevice = {}", quote(cpu), quote(device))
             .expect("writing to a string");
         for agent in &self.agents {
             let (id, name, codec) = (quote(&agent.id), quote(&agent.agent), quote(&agent.codec));
@@ -105,6 +118,11 @@ impl Plan {
         options
             .set("reward_scale", &get.number("reward_scale")?.to_string())
             .map_err(|e| wrong(e.to_string()))?;
+        // Runs of before there was a choice have none of these.
+        if table.contains_key("frame_skip") {
+            let skip = get.integer("frame_skip")?.to_string();
+            options.set("frame_skip", &skip).map_err(|e| wrong(e.to_string()))?;
+        }
         let list = table.get("agents").and_then(|a| a.as_array()).ok_or_else(|| wrong("no agents".into()))?;
         let mut agents = Vec::new();
         for entry in list {
@@ -143,6 +161,9 @@ impl Plan {
             protocol: get.text("protocol")?,
             note: get.text("note")?,
             checkpoint_seconds,
+            checkpoint: get.choice("checkpoint", CheckpointKind::Auto)?,
+            device: get.choice("device", DeviceChoice::Auto)?,
+            precision: get.choice("precision", Precision::Auto)?,
             threads: 0,
             agents,
         })
@@ -151,9 +172,19 @@ impl Plan {
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         // Neither a later end, nor other hardware, nor a newer version makes a checkpoint foreign.
-        let core = Plan { frames: 0, checkpoint_seconds: 0.0, note: String::new(), ..self.clone() };
-        let text = core.to_toml("", "", &Hardware { cpu: String::new(), cores: 0 });
-        let lines = text.lines().filter(|line| !line.starts_with("version = "));
+        let core = Plan {
+            frames: 0,
+            checkpoint_seconds: 0.0,
+            checkpoint: CheckpointKind::Auto,
+            device: DeviceChoice::Auto,
+            precision: Precision::Auto,
+            note: String::new(),
+            ..self.clone()
+        };
+        let text = core.to_toml("", "", &Hardware { cpu: String::new(), cores: 0, device: "cpu".into() });
+        // What later versions added counts only where it differs from what earlier versions did.
+        let added = ["frame_skip = 1", "checkpoint = \"auto\"", "device = \"auto\"", "precision = \"auto\""];
+        let lines = text.lines().filter(|line| !line.starts_with("version = ") && !added.contains(line));
         crc32fast::hash(lines.collect::<Vec<_>>().join("\n").as_bytes())
     }
 }
@@ -172,6 +203,12 @@ impl Lookup<'_> {
     }
     fn text(&self, key: &str) -> Result<String, TrainError> {
         self.find(key, |v| v.as_str().map(String::from))
+    }
+    fn choice<T: Setting>(&self, key: &str, default: T) -> Result<T, TrainError> {
+        if !self.table.contains_key(key) {
+            return Ok(default);
+        }
+        T::parse(&self.text(key)?).map_err(|expected| (self.wrong)(format!("'{key}' is not {expected}")))
     }
     fn integer(&self, key: &str) -> Result<u64, TrainError> {
         self.find(key, |v| v.as_integer().and_then(|i| u64::try_from(i).ok()))
@@ -203,18 +240,29 @@ mod tests {
     #[test]
     fn a_plan_survives_its_file() {
         let mut config = Configuration::default();
-        for pair in
-            ["task=catch-scale", "reward_scale=30", "agents=spectral,categorical", "seeds=4..5", "batch=8"]
-        {
+        for pair in [
+            "task=catch-scale",
+            "reward_scale=30",
+            "agents=spectral,categorical",
+            "seeds=4..5",
+            "batch=8",
+            "frame_skip=2",
+            "device=cuda:1",
+            "precision=tf32",
+            "checkpoint=light",
+        ] {
             config.set(pair).unwrap();
         }
         let plan = config.plan().unwrap();
-        let hardware = Hardware { cpu: "a \"quoted\" \\ name\n".into(), cores: 2 };
+        let hardware = Hardware { cpu: "a \"quoted\" \\ name\n".into(), cores: 2, device: "cpu".into() };
         let text = plan.to_toml("now", "spectral train", &hardware);
         let copy = Plan::from_toml(&text, Path::new("run.toml")).unwrap();
         assert_eq!(plan, copy);
         assert_eq!(plan.fingerprint(), Plan { frames: 1, ..copy.clone() }.fingerprint());
-        assert_ne!(plan.fingerprint(), Plan { task: "2048".into(), ..copy }.fingerprint());
+        assert_ne!(plan.fingerprint(), Plan { task: "2048".into(), ..copy.clone() }.fingerprint());
+        // The device may change from one sitting to the next.
+        let elsewhere = Plan { device: DeviceChoice::Cpu, precision: Precision::Auto, ..copy.clone() };
+        assert_eq!(plan.fingerprint(), Plan { checkpoint: CheckpointKind::Full, ..elsewhere }.fingerprint());
         for broken in [text.replace("format = 1", "format = 99"), text.replace("seed = 4", ""), "x".into()] {
             let error = Plan::from_toml(&broken, Path::new("dir/run.toml")).unwrap_err();
             assert!(error.to_string().contains("dir/run.toml"), "{error}");

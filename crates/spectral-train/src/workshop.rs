@@ -80,6 +80,12 @@ fn atari(plan: &Plan) -> Result<Box<dyn Env>, TrainError> {
             plan.task
         )));
     }
+    if plan.options.frame_skip != 1 {
+        return Err(TrainError::Usage(format!(
+            "{} always plays 4 frames a step: leave frame_skip out",
+            plan.task
+        )));
+    }
     let protocol = if plan.protocol == "machado" { Protocol::Machado } else { Protocol::Paper };
     let options = AtariOptions { protocol, ..AtariOptions::default() };
     spectral_atari::task::make(&plan.task, &options).map_err(|error| match error {
