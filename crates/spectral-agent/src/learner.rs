@@ -411,6 +411,16 @@ impl Learner {
         &mut self.replay
     }
 
+    /// Counts the records before `first` as gone: see [`Replay::forget_before`].
+    pub fn forget_before(&mut self, first: u64) {
+        self.replay.forget_before(first);
+        if self.replay.oldest() == self.replay.newest()
+            && let Some(priorities) = &mut self.priorities
+        {
+            (0..self.replay.capacity()).for_each(|slot| priorities.tree.set(slot, 0.0));
+        }
+    }
+
     /// Writes what acting needs: online weights and codec statistics.
     pub fn save_model(&self, out: &mut StateWriter) {
         out.f32s(self.network.parameters(Which::Online, 0));

@@ -4,6 +4,10 @@
 //! followed, and the question what to do next. The device answers asynchronously, so that a trainer with two groups can
 //! step one group's environments while the device works for the other.
 
+mod cpu;
+
+pub use cpu::CpuGroup;
+
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 
@@ -92,6 +96,11 @@ pub trait Group: Send {
 
     /// Restores what either `save` wrote; [`put_records`](Group::put_records) brings replay's records.
     fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError>;
+
+    /// Counts the records of an agent's replay before number `first` as gone, as
+    /// [`Learner::forget_before`](crate::learner::Learner::forget_before) does. A checkpoint without records needs this:
+    /// after [`restore`](Group::restore) the counters speak of records that nobody has.
+    fn forget_before(&mut self, agent: usize, first: u64);
 
     /// The oldest and one past the newest record of an agent's replay.
     fn records(&self, agent: usize) -> std::ops::Range<u64>;

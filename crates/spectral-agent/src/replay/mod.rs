@@ -102,6 +102,8 @@ pub struct Replay {
     flags: Vec<u8>,
     scores: Vec<u8>,
     newest: u64,
+    /// Records before this one are gone, though the ring had room for them.
+    floor: u64,
     /// The next observation begins an episode.
     starting: bool,
 }
@@ -124,6 +126,7 @@ impl Replay {
             flags: vec![0; capacity],
             scores: vec![0; capacity],
             newest: 0,
+            floor: 0,
             starting: true,
         }
     }
@@ -144,7 +147,7 @@ impl Replay {
 
     /// The number of the oldest record that is kept.
     pub fn oldest(&self) -> u64 {
-        self.newest.saturating_sub(self.capacity as u64)
+        self.newest.saturating_sub(self.capacity as u64).max(self.floor)
     }
 
     /// One past the number of the newest record.
@@ -262,8 +265,16 @@ impl Replay {
     /// Restores the counters; [`read_range`](Replay::read_range) brings the records.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.newest = from.u64()?;
+        self.floor = 0;
         self.starting = from.bool()?;
         Ok(())
+    }
+
+    /// Counts the records before `first` as gone. If that is all of them, the next observation begins a stack of its own,
+    /// as at an episode's start: what it would have been stacked on is no longer known.
+    pub fn forget_before(&mut self, first: u64) {
+        self.floor = first.min(self.newest);
+        self.starting |= self.floor == self.newest;
     }
 
     /// Appends records `first..first + count` to `out`, field by field (equal fields compress together).

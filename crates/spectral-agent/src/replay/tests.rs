@@ -43,6 +43,46 @@ fn history(steps: usize, capacity: usize, stack: usize, seed: u64) -> (Replay, M
 }
 
 proptest! {
+    /// A memory that was lost and fills anew is as good as one that was never full: same numbers, nothing from before.
+    #[test]
+    fn what_was_forgotten_is_never_seen(before in 1usize..80, after in 0usize..80, stack in 1usize..5, seed in 0u64..1000) {
+        let (mut replay, _) = history(before, 40, stack, seed);
+        replay.forget_before(before as u64);
+        prop_assert_eq!((replay.oldest(), replay.newest()), (before as u64, before as u64));
+        prop_assert!(replay.valid().is_empty());
+        let mut fresh = Replay::new(replay.spec(), 40, 3);
+        let mut rng = Stream::new(seed, Purpose::Other, 1);
+        let (mut a, mut b) = (Stacks::new(replay.spec(), 1), Stacks::new(replay.spec(), 1));
+        for t in 0..after {
+            let outcome = Outcome { reward: t as f32, terminal: rng.chance(0.1), ..Default::default() };
+            for replay in [&mut replay, &mut fresh] {
+                let Observation::Planes(frame) = replay.observation() else { unreachable!() };
+                frame.fill(t as u8 + 1);
+            }
+            replay.current(&mut a);
+            fresh.current(&mut b);
+            prop_assert_eq!(format!("{a:?}"), format!("{b:?}"), "step {}", t);
+            replay.record(outcome);
+            fresh.record(outcome);
+        }
+        let shift = before as u64;
+        let valid = fresh.valid();
+        prop_assert_eq!(replay.valid(), valid.start + shift..valid.end + shift);
+        for index in valid {
+            let (mut x, mut y) = ([0.0], [0.0]);
+            let old = replay.sample(index + shift, GAMMA, &raw(), &mut x);
+            let new = fresh.sample(index, GAMMA, &raw(), &mut y);
+            prop_assert_eq!(Sampled { next: old.next - shift, ..old }, new);
+            prop_assert_eq!(x, y);
+            replay.stack(index + shift, 0, &mut a);
+            fresh.stack(index, 0, &mut b);
+            prop_assert_eq!(format!("{a:?}"), format!("{b:?}"));
+        }
+        // Told again, as a resumed run is, it keeps what it has.
+        replay.forget_before(shift);
+        prop_assert_eq!(replay.newest() - replay.oldest(), (after as u64).min(40));
+    }
+
     #[test]
     fn samples_are_what_happened(steps in 10usize..120, capacity in 12usize..60, stack in 1usize..5, seed in 0u64..1000) {
         let (replay, model) = history(steps, capacity, stack, seed);

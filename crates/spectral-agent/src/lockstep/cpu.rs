@@ -1,0 +1,182 @@
+//! A group of learners on the CPU: what a device's group is measured against, and what the pipeline around it is tested with.
+
+use super::{Decision, DeviceFailure, Group, Seen};
+use crate::learner::Learner;
+use crate::replay::{Outcome, Stacks};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_env::{Observation, ObservationSpec};
+use std::ops::Range;
+
+/// Learners that step together, one after the other, on the thread that submits.
+///
+/// ```
+/// use spectral_agent::codecs::build;
+/// use spectral_agent::learner::Learner;
+/// use spectral_agent::lockstep::{CpuGroup, Group, Seen};
+/// use spectral_agent::settings::AgentSettings;
+/// let env = spectral_env::make("catch-scale", &Default::default())?;
+/// let settings = AgentSettings { replay: 100, ..Default::default() };
+/// let learner = Learner::new(settings.clone(), build(&settings)?, env.spec(), 1)?;
+/// let mut group = CpuGroup::new(vec![learner]);
+/// group.stage(0, None, Seen::Vector(&vec![0.5; env.spec().observation.len()]));
+/// group.submit(false, false)?;
+/// assert!(group.wait()?[0].action < 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CpuGroup {
+    members: Vec<Member>,
+    decisions: Vec<Decision>,
+}
+
+struct Member {
+    learner: Learner,
+    observation: Stacks,
+    outcome: Option<Outcome>,
+    staged: bool,
+}
+
+impl CpuGroup {
+    /// A group of these learners.
+    pub fn new(learners: Vec<Learner>) -> Self {
+        let member = |learner: Learner| {
+            // One observation, not a stack of them: replay does the stacking.
+            let observation = match learner.replay().spec() {
+                ObservationSpec::Planes { channels, height, width, .. } => {
+                    ObservationSpec::Planes { channels, height, width, stack: 1 }
+                }
+                vector => vector,
+            };
+            Member { learner, observation: Stacks::new(observation, 1), outcome: None, staged: false }
+        };
+        let members: Vec<Member> = learners.into_iter().map(member).collect();
+        CpuGroup { decisions: vec![Decision::default(); members.len()], members }
+    }
+}
+
+impl Member {
+    /// An outcome and what it makes due, in the order of an agent alone.
+    fn learn(&mut self, outcome: Option<Outcome>, update: bool, refresh: bool, decision: &mut Decision) {
+        if let Some(outcome) = outcome {
+            self.learner.record(outcome);
+        }
+        if update
+            && self.learner.can_update()
+            && let Err(error) = self.learner.update()
+        {
+            decision.not_finite = Some(error.update);
+        } else if refresh {
+            self.learner.refresh_target();
+        }
+    }
+
+    fn observe(&mut self) -> usize {
+        match (self.learner.observation(), &self.observation) {
+            (Observation::Planes(to), Stacks::Bytes(from)) => to.copy_from_slice(from),
+            (Observation::Vector(to), Stacks::Floats(from)) => to.copy_from_slice(from),
+            _ => unreachable!("the buffer is made from the replay's own spec"),
+        }
+        self.learner.act()
+    }
+}
+
+impl Group for CpuGroup {
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
+        let member = &mut self.members[agent];
+        match (observation, &mut member.observation) {
+            (Seen::Planes(from), Stacks::Bytes(to)) => to.copy_from_slice(from),
+            (Seen::Vector(from), Stacks::Floats(to)) => to.copy_from_slice(from),
+            _ => panic!("the observation is not of the kind that the task says"),
+        }
+        (member.outcome, member.staged) = (outcome, true);
+    }
+
+    fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
+        for (member, decision) in self.members.iter_mut().zip(&mut self.decisions) {
+            if std::mem::take(&mut member.staged) && decision.not_finite.is_none() {
+                member.learn(member.outcome, update, refresh, decision);
+                if decision.not_finite.is_none() {
+                    decision.action = member.observe();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<&[Decision], DeviceFailure> {
+        Ok(&self.decisions)
+    }
+
+    fn settle(
+        &mut self,
+        outcomes: &[(usize, Outcome)],
+        update: bool,
+        refresh: bool,
+    ) -> Result<(), DeviceFailure> {
+        for &(agent, outcome) in outcomes {
+            let decision = &mut self.decisions[agent];
+            if decision.not_finite.is_none() {
+                self.members[agent].learn(Some(outcome), update, refresh, decision);
+            }
+        }
+        Ok(())
+    }
+
+    fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
+        Ok(self.members[agent].learner.updates())
+    }
+
+    fn metric_columns(&self, agent: usize) -> Vec<String> {
+        self.members[agent].learner.metric_columns()
+    }
+
+    fn drain_metrics(&mut self, agent: usize) -> Result<Vec<Option<f64>>, DeviceFailure> {
+        Ok(self.members[agent].learner.drain_metrics())
+    }
+
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure> {
+        Ok(self.members[agent].learner.td_by_score().collect())
+    }
+
+    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
+        self.members[agent].learner.save_model(out);
+        Ok(())
+    }
+
+    fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
+        self.members[agent].learner.save(out);
+        Ok(())
+    }
+
+    fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.decisions[agent] = Decision::default();
+        self.members[agent].learner.restore(from)
+    }
+
+    fn forget_before(&mut self, agent: usize, first: u64) {
+        self.members[agent].learner.forget_before(first);
+    }
+
+    fn records(&self, agent: usize) -> Range<u64> {
+        let replay = self.members[agent].learner.replay();
+        replay.oldest()..replay.newest()
+    }
+
+    fn get_records(
+        &mut self,
+        agent: usize,
+        first: u64,
+        count: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DeviceFailure> {
+        self.members[agent].learner.replay().write_range(first, count, out);
+        Ok(())
+    }
+
+    fn put_records(&mut self, agent: usize, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
+        self.members[agent].learner.replay_mut().read_range(first, count, bytes)
+    }
+}
