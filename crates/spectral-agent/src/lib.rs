@@ -46,6 +46,7 @@
 
 pub mod codecs;
 pub mod diagnostics;
+pub mod gpu;
 pub mod learner;
 pub mod lockstep;
 pub mod replay;

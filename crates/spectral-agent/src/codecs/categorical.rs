@@ -5,7 +5,8 @@
 //! whether the value is the mean of the atoms' values (exact, but a little probability far out weighs much) or the inverse
 //! of the mean atom (robust, but a geometric mean that undervalues rare large returns).
 
-use super::{Codec, Rows};
+use super::{Codec, Rows, squash_constants};
+use crate::gpu::source::DeviceCodec;
 use crate::settings::{AgentSettings, ReadoutKind, SupportKind, TargetKind};
 use spectral_core::squash::Squash;
 
@@ -151,6 +152,15 @@ impl Codec for Categorical {
             }
         }
         trunk.fill(1.0);
+    }
+
+    fn device(&self) -> Option<DeviceCodec> {
+        let mut constants = squash_constants(self.squash).to_vec();
+        constants.push(f64::from(u8::from(self.targets == TargetKind::Projection)));
+        constants.push(f64::from(u8::from(self.readout == ReadoutKind::Mean)));
+        constants.extend([self.spacing, self.gauss].map(f64::from));
+        constants.extend(self.atoms.iter().chain(&self.values).map(|&x| f64::from(x)));
+        Some(DeviceCodec { name: "Categorical", source: include_str!("categorical.cu"), constants })
     }
 }
 

@@ -1,6 +1,7 @@
 //! DQN: rewards clipped to ±1, errors clipped to ±1 (Huber's loss).
 
 use super::{Codec, Rows, squared_error_gradient};
+use crate::gpu::source::DeviceCodec;
 
 /// The clipped agent. It cannot tell a large reward from a small one.
 ///
@@ -36,6 +37,10 @@ impl Codec for Clipped {
             *g = g.clamp(-1.0, 1.0);
         }
         trunk.fill(1.0);
+    }
+
+    fn device(&self) -> Option<DeviceCodec> {
+        Some(DeviceCodec { name: "Clipped", source: include_str!("clipped.cu"), constants: vec![] })
     }
 }
 

@@ -1,6 +1,7 @@
 //! DQN+TC: the network learns squashed action-values (Pohlen et al., 2018).
 
-use super::{Codec, Rows, squared_error_gradient};
+use super::{Codec, Rows, squared_error_gradient, squash_constants};
+use crate::gpu::source::DeviceCodec;
 use crate::settings::{AgentSettings, TransformKind};
 use spectral_core::squash::Squash;
 
@@ -58,6 +59,11 @@ impl Codec for Compressed {
     fn gradient(&self, rows: &Rows<'_>, _state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
         squared_error_gradient(rows, gradients);
         trunk.fill(1.0);
+    }
+
+    fn device(&self) -> Option<DeviceCodec> {
+        let constants = squash_constants(self.squash).to_vec();
+        Some(DeviceCodec { name: "Compressed", source: include_str!("compressed.cu"), constants })
     }
 }
 

@@ -20,7 +20,9 @@ pub use compressed::Compressed;
 pub use popart::PopArt;
 pub use spectral::Spectral;
 
+use crate::gpu::source::DeviceCodec;
 use crate::settings::{AgentSettings, CodecKind, SettingError};
+use spectral_core::squash::Squash;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -123,6 +125,11 @@ pub trait Codec: Send + Sync + Debug {
         false
     }
 
+    /// The same phases as device code, for training on a GPU; `None` keeps the codec on the CPU.
+    fn device(&self) -> Option<DeviceCodec> {
+        None
+    }
+
     /// Statistics worth logging, by column name. The names never change.
     fn statistics(&self, _state: &[f64]) -> Vec<(String, f64)> {
         Vec::new()
@@ -147,6 +154,15 @@ pub fn build(settings: &AgentSettings) -> Result<Arc<dyn Codec>, SettingError> {
         CodecKind::Spectral => Arc::new(Spectral::new(settings)?),
         CodecKind::Categorical => Arc::new(Categorical::new(settings)),
     })
+}
+
+/// What the device code's `Squash` reads: its kind and ε.
+fn squash_constants(squash: Squash) -> [f64; 2] {
+    match squash {
+        Squash::Sqrt { epsilon } => [0.0, epsilon],
+        Squash::Log { epsilon } => [1.0, epsilon],
+        Squash::Symlog => [2.0, 0.0],
+    }
 }
 
 /// y − T, element by element: the gradient of half the squared error, for codecs that use it.

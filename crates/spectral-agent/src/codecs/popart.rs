@@ -1,6 +1,7 @@
 //! Pop-Art (van Hasselt et al., 2016): targets normalised to zero mean and unit variance, outputs preserved.
 
 use super::{Affine, Codec, Rows, squared_error_gradient};
+use crate::gpu::source::DeviceCodec;
 use crate::settings::AgentSettings;
 use spectral_core::moments::bias_correction;
 
@@ -86,6 +87,10 @@ impl Codec for PopArt {
     fn gradient(&self, rows: &Rows<'_>, _state: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
         squared_error_gradient(rows, gradients);
         trunk.fill(1.0);
+    }
+
+    fn device(&self) -> Option<DeviceCodec> {
+        Some(DeviceCodec { name: "PopArt", source: include_str!("popart.cu"), constants: vec![self.rate] })
     }
 
     fn statistics(&self, state: &[f64]) -> Vec<(String, f64)> {

@@ -1,6 +1,7 @@
 //! Spectral DQN (Dann & Thangarajah, 2021): one bounded value per bucket of the reward.
 
 use super::{Codec, Rows, squared_error_gradient};
+use crate::gpu::source::DeviceCodec;
 use crate::settings::{AgentSettings, EncodingKind, SettingError, WeightKind};
 use spectral_core::decompose::{Encoding, Spectrum};
 use spectral_core::moments::bias_correction;
@@ -136,6 +137,27 @@ impl Codec for Spectral {
 
     fn has_frequencies(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<DeviceCodec> {
+        let weights = match self.weights {
+            WeightKind::Variance => 0.0,
+            WeightKind::Exponential => 1.0,
+            WeightKind::Uniform => 2.0,
+        };
+        let binary = f64::from(u8::from(self.spectrum.encoding() == Encoding::Binary));
+        let widths = self.spectrum.weights_f64();
+        let mut constants = vec![weights, binary, self.rate, f64::from(self.bound), self.spectrum.capacity()];
+        constants.extend(widths);
+        constants.extend(widths.iter().map(|width| f64::from((1.0 / width) as f32)));
+        // The edges are sums of the widths, as in the spectrum itself.
+        let mut edge = 0.0;
+        constants.push(edge);
+        constants.extend(widths.iter().map(|width| {
+            edge += width;
+            f64::from(edge as f32)
+        }));
+        Some(DeviceCodec { name: "Spectral", source: include_str!("spectral.cu"), constants })
     }
 
     fn statistics(&self, state: &[f64]) -> Vec<(String, f64)> {

@@ -1,0 +1,360 @@
+// The learner's own kernels: everything of a step that is neither the networks' nor one codec's. They follow learner.rs,
+// replay/mod.rs and diagnostics.rs, sums in the same order, without atomics: the same input gives the same bits.
+//
+// A kernel that needs a codec hands over to FOR_CODEC, which source.rs generates: a switch over the group's codecs, the
+// same way for all threads of a block.
+
+#define SCORE_RATE 1e-3
+#define CORRECTION_RATE 0.001
+#define CORRECTION_LEVEL 0.01
+#define CORRECTION_FLOOR 1e-4
+
+// Decoded values that a block holds at a time, and the rows or actions that this is enough for.
+#define HELD_VALUES 2048
+#define HELD_ROWS (ACTIONS * BATCH <= HELD_VALUES ? BATCH : HELD_VALUES / ACTIONS)
+
+// grid P: completes the current observation with what its action brought.
+extern "C" __global__ void record(Agent* agents, const Staged* staged) {
+    const Staged& outcome = staged[blockIdx.x];
+    if (thread() != 0 || !outcome.active || !outcome.has_outcome) return;
+    const Agent& agent = agents[blockIdx.x];
+    Counters& counters = *agent.counters;
+    const u64 slot = counters.newest % agent.capacity;
+    agent.actions[slot] = (u8)outcome.action;
+    agent.rewards[slot] = (float)outcome.reward;
+    agent.scores[slot] = (u8)outcome.player_score;
+    agent.flags[slot] |= (u8)(outcome.flags & (TERMINAL | TRUNCATED));
+    counters.starting = (outcome.flags & (TERMINAL | TRUNCATED)) != 0;
+    counters.newest += 1;
+}
+
+// grid P: stores the new observation as the current one and stacks it for acting.
+extern "C" __global__ void insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
+    if (!staged[blockIdx.x].active) return;
+    const Agent agent = agents[blockIdx.x];
+    const u64 newest = agent.counters->newest;
+    const bool starts = agent.counters->starting != 0;
+    const u64 slot = newest % agent.capacity;
+    const Element* observation = (const Element*)observations + (u64)blockIdx.x * OBSERVATION;
+    copy_observation(observation, (Element*)frame(agent, slot));
+    // The stack takes the newest observation from where it came: other threads may not have stored theirs yet.
+    const Stack stack = find_stack(agent, newest, slot, observation, starts);
+    write_stack(stack, (Element*)acting_input + (u64)blockIdx.x * OBSERVATION * STACK);
+    if (thread() == 0) agent.flags[slot] = starts ? START : 0;
+}
+
+// grid (BATCH, 2, P): draws a row and writes its stacked state (y = 0) or next state (y = 1).
+extern "C" __global__ void gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
+    const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
+    const Agent agent = agents[p];
+    const Valid valid = valid_records(agent, agent.counters->newest);
+    // Every block finds out for itself, because blocks run in any order; the first one tells the later kernels.
+    const bool learns = staged[p].active && valid.end > valid.first && agent.counters->not_finite == 0;
+    const bool writes = thread() == 0 && set == 0;
+    if (writes && row == 0) agent.counters->learns = learns;
+    if (!learns) return;
+    const u64 index = valid.first + draw_below(agent.seed, agent.counters->updates, row, valid.end - valid.first);
+    const u64 slot = index % agent.capacity;
+    Row& drawn = rows[(u64)p * BATCH + row];
+    const float discount = (float)agent.discount;
+    float factor = 1.0f;
+    int count = 0;
+    u8 ends = 0;
+    while (count < N_STEP && ends == 0) {
+        const u64 at = slot_after(agent, slot, count);
+        if (writes) drawn.rewards[count] = (double)agent.rewards[at];
+        factor *= discount;
+        ends = agent.flags[at] & (TERMINAL | TRUNCATED);
+        count++;
+    }
+    if (writes) {
+        drawn.index = index;
+        drawn.action = agent.actions[slot];
+        drawn.live = (ends & TRUNCATED) == 0;
+        drawn.player_score = agent.scores[slot];
+        drawn.count = count;
+        drawn.bootstrap = ends == 0 ? (double)factor : 0.0;
+    }
+    const u64 ahead = set == 1 && ends == 0 ? N_STEP : 0;
+    const u64 last = slot_after(agent, slot, ahead);
+    const Stack stack =
+        find_stack(agent, index + ahead, last, frame(agent, last), (agent.flags[last] & START) != 0);
+    const u64 sample = ((u64)set * population + p) * BATCH + row;
+    write_stack(stack, (Element*)input + sample * OBSERVATION * STACK);
+}
+
+// The best of the decoded values; of equal ones the first.
+static __device__ int best_of(const float* values) {
+    int best = 0;
+    float most = minus_infinity();
+    for (int action = 0; action < ACTIONS; action++) {
+        if (values[action] > most) {
+            most = values[action];
+            best = action;
+        }
+    }
+    return best;
+}
+
+// Decodes all actions of `count` rows of outputs.
+template <class Codec>
+static __device__ void decode_all(const Agent& agent, const float* outputs, int count, const double* state,
+                                  float* values) {
+    for (int item = team(); item < count * ACTIONS; item += teams()) {
+        const float* of = outputs + (u64)(item / ACTIONS) * PITCH + item % ACTIONS * agent.outputs;
+        const float value = Codec::decode(agent, of, state);
+        if (lane() == 0) values[item] = value;
+    }
+}
+
+template <class Codec>
+static __device__ void make_targets(const Agent& agent, const Row* rows, const float* outputs, float* targets,
+                                    float* returns, float* values) {
+    for (int first = 0; first < BATCH; first += HELD_ROWS) {
+        const int count = BATCH - first < HELD_ROWS ? BATCH - first : HELD_ROWS;
+        decode_all<Codec>(agent, outputs + (u64)first * PITCH, count, agent.frozen, values);
+        __syncthreads();
+        for (int held = team(); held < count; held += teams()) {
+            const int row = first + held;
+            const Row& sampled = rows[row];
+            float* encoded = returns + row * MOST_ENCODED;
+            for (int i = lane(); i < (int)agent.encoded; i += LANES) encoded[i] = 0.0f;
+            const float discount = (float)agent.discount;
+            float factor = 1.0f;
+            for (u64 step = 0; step < sampled.count; step++) {
+                Codec::encode(agent, (float)sampled.rewards[step], factor, encoded);
+                factor *= discount;
+            }
+            team_sync();
+            const float* next = outputs + (u64)row * PITCH + best_of(values + held * ACTIONS) * agent.outputs;
+            Codec::target(agent, encoded, (float)sampled.bootstrap, next, targets + row * MOST_OUTPUTS);
+        }
+        __syncthreads();
+    }
+}
+
+// Makes every action's output k scale[k] * y + shift[k] by changing the online last layer.
+static __device__ void change_last_layer(const Agent& agent, const float* scale, const float* shift) {
+    const int k = (int)agent.outputs, units = ACTIONS * k;
+    float* weights = agent.online + HEAD_AT;
+    for (int i = thread(); i < HEAD_IN * units; i += threads()) weights[i] *= scale[i % k];
+    float* biases = weights + HEAD_IN * units;
+    for (int i = thread(); i < units; i += threads()) biases[i] = biases[i] * scale[i % k] + shift[i % k];
+}
+
+// grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
+extern "C" __global__ void targets(Agent* agents, const Row* rows, const float* outputs, float* targets,
+                                   float* returns) {
+    __shared__ float values[HELD_ROWS * ACTIONS];
+    __shared__ float scale[MOST_OUTPUTS];
+    __shared__ float shift[MOST_OUTPUTS];
+    const u64 p = blockIdx.x;
+    const Agent agent = agents[p];
+    if (!agent.counters->learns) return;
+    rows += p * BATCH;
+    outputs += p * BATCH * PITCH;
+    targets += p * BATCH * MOST_OUTPUTS;
+    returns += p * BATCH * MOST_ENCODED;
+    bool changes = false;
+    FOR_CODEC(agent.kind, {
+        make_targets<Codec>(agent, rows, outputs, targets, returns, values);
+        changes = Codec::before_forward(agent, targets, scale, shift);
+    })
+    __syncthreads();
+    if (changes) change_last_layer(agent, scale, shift);
+}
+
+// What one row adds to sums over the batch.
+struct RowSums {
+    double loss;       // sum of squared gradients, if live
+    double magnitude;  // sum of |gradient|, if live
+    double taken;      // sum of |output|
+    float prediction;  // in true reward units, if live
+    float target;
+    int live;
+    int score;
+    int action;
+};
+
+template <class Codec>
+static __device__ void sum_row(const Batch& batch, int row, RowSums& sums) {
+    const Agent& agent = batch.agent;
+    const float* output = batch.output(row);
+    const float* gradient = batch.gradient(row);
+    const bool live = batch.live(row);
+    double loss = 0.0, magnitude = 0.0, taken = 0.0;
+    for (int i = lane(); i < (int)agent.outputs; i += LANES) {
+        const double g = (double)gradient[i];
+        loss += g * g;
+        magnitude += fabs(g);
+        taken += fabs((double)output[i]);
+    }
+    loss = team_sum(loss);
+    magnitude = team_sum(magnitude);
+    taken = team_sum(taken);
+    const float prediction = Codec::decode(agent, output, agent.live);
+    const float target = Codec::target_value(agent, batch.target(row), agent.live);
+    if (lane() != 0) return;
+    sums.loss = loss;
+    sums.magnitude = live ? magnitude : 0.0;
+    sums.taken = taken;
+    sums.prediction = prediction;
+    sums.target = target;
+    sums.live = live;
+    sums.score = (int)batch.rows[row].player_score;
+    sums.action = (int)batch.rows[row].action;
+}
+
+// Diagnostics over the batch. Each sum belongs to one thread, which adds row after row.
+static __device__ void diagnose(const Batch& batch, const RowSums* sums, const float* trunk) {
+    const Agent& agent = batch.agent;
+    double* total = agent.sums;
+    if (first_of_warp(1)) {
+        double count = total[0], loss = total[3];
+        for (int row = 0; row < BATCH; row++) {
+            if (!sums[row].live) continue;
+            count += 1.0;
+            loss += sums[row].loss;
+        }
+        total[0] = count;
+        total[3] = loss;
+    }
+    if (first_of_warp(2)) {
+        double q = total[1], error = total[2];
+        for (int row = 0; row < BATCH; row++) {
+            if (!sums[row].live) continue;
+            q += (double)sums[row].prediction;
+            error += (double)fabsf(sums[row].prediction - sums[row].target);
+        }
+        total[1] = q;
+        total[2] = error;
+    }
+    double* frequencies = total + 4;
+    for (int i = thread(); i < (int)agent.frequencies; i += threads()) {
+        double active = frequencies[3 * i], target = frequencies[3 * i + 1], loss = frequencies[3 * i + 2];
+        for (int row = 0; row < BATCH; row++) {
+            if (!sums[row].live) continue;
+            const double g = (double)batch.gradient(row)[i];
+            active += batch.returned(row)[i] != 0.0f ? 1.0 : 0.0;
+            target += (double)batch.target(row)[i];
+            loss += (double)trunk[i] * (g * g);
+        }
+        frequencies[3 * i] = active;
+        frequencies[3 * i + 1] = target;
+        frequencies[3 * i + 2] = loss;
+    }
+    double* scores = frequencies + 3 * agent.frequencies;
+    // From the last thread down: the first ones are busy with frequencies.
+    for (int s = threads() - 1 - thread(); s < (int)agent.scores_told; s += threads()) {
+        double error = scores[3 * s], target = scores[3 * s + 1], count = scores[3 * s + 2];
+        for (int row = 0; row < BATCH; row++) {
+            if (!sums[row].live || sums[row].score != s) continue;
+            error += SCORE_RATE * ((double)fabsf(sums[row].prediction - sums[row].target) - error);
+            target += SCORE_RATE * ((double)fabsf(sums[row].target) - target);
+            count += 1.0;
+        }
+        scores[3 * s] = error;
+        scores[3 * s + 1] = target;
+        scores[3 * s + 2] = count;
+    }
+}
+
+// By one thread: whether all is finite, the factor of all gradients, and what Adam needs.
+static __device__ void conclude(const Agent& agent, const RowSums* sums, float& scale, int& finite) {
+    Counters& counters = *agent.counters;
+    double magnitude = 0.0, taken = 0.0;
+    for (int row = 0; row < BATCH; row++) {
+        magnitude += sums[row].magnitude;
+        taken += sums[row].taken;
+    }
+    const double step = (double)(counters.updates + 1);
+    double factor = 1.0 / (double)BATCH;
+    if (agent.error_correction) {
+        const double mean = magnitude / (double)(BATCH * agent.outputs) / (double)BATCH;
+        counters.error_magnitude += CORRECTION_RATE * (mean - counters.error_magnitude);
+        const double running = counters.error_magnitude / bias_correction(CORRECTION_RATE, step);
+        factor /= fmax(running / CORRECTION_LEVEL, CORRECTION_FLOOR);
+    }
+    scale = (float)factor;
+    // Clipped gradients would hide outputs that are not finite.
+    const double all = magnitude + taken;
+    finite = all - all == 0.0;
+    if (finite) {
+        // Settings in single precision, corrections in double, as spectral-nn's Adam on the CPU.
+        const double beta1 = (double)(float)agent.beta1, beta2 = (double)(float)agent.beta2;
+        counters.step_size = (double)(float)agent.learning_rate / (1.0 - pow(beta1, step));
+        counters.root_correction = 1.0 / sqrt(1.0 - pow(beta2, step));
+        counters.updates += 1;
+    } else {
+        counters.not_finite = counters.updates + 1;
+        counters.learns = 0;
+    }
+}
+
+// grid P: the output gradients, dense, for the last layer and for the layers below it; statistics, diagnostics, counters.
+// `last` first holds the plain gradients of the taken actions, then all of them, scaled.
+extern "C" __global__ void gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets,
+                                     const float* returns, float* last, float* trunk) {
+    __shared__ RowSums sums[BATCH];
+    __shared__ float weights[MOST_OUTPUTS];
+    __shared__ float scale;
+    __shared__ int finite;
+    const u64 p = blockIdx.x;
+    const Agent agent = agents[p];
+    rows += p * BATCH;
+    outputs += p * BATCH * PITCH;
+    targets += p * BATCH * MOST_OUTPUTS;
+    returns += p * BATCH * MOST_ENCODED;
+    last += p * BATCH * PITCH;
+    trunk += p * BATCH * PITCH;
+    const bool learns = agent.counters->learns != 0;
+    if (learns) {
+        const Batch batch = {agent, rows, outputs, targets, returns, last};
+        FOR_CODEC(agent.kind, {
+            Codec::gradient(batch, weights);
+            __syncthreads();
+            for (int row = team(); row < BATCH; row += teams()) sum_row<Codec>(batch, row, sums[row]);
+        })
+        __syncthreads();
+        if (first_of_warp(3)) conclude(agent, sums, scale, finite);
+        diagnose(batch, sums, weights);
+        __syncthreads();
+    }
+    const int k = (int)agent.outputs;
+    const bool moves = learns && finite;
+    for (int at = thread(); at < BATCH * PITCH; at += threads()) {
+        const int row = at / PITCH;
+        const int output = moves ? at % PITCH - sums[row].action * k : -1;
+        float g = 0.0f, weighted = 0.0f;
+        if (output >= 0 && output < k) {
+            g = scale * (sums[row].live ? last[at] : 0.0f);
+            weighted = g * weights[output];
+        }
+        trunk[at] = weighted;
+        last[at] = agent.undo_last_layer ? g : weighted;
+    }
+}
+
+// grid P: the greedy actions for the current observations.
+extern "C" __global__ void choose(Agent* agents, const float* outputs, Decision* decisions) {
+    __shared__ float values[ACTIONS];
+    const Agent agent = agents[blockIdx.x];
+    const float* own = outputs + (u64)blockIdx.x * PITCH;
+    FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.live, values))
+    __syncthreads();
+    if (thread() == 0) {
+        decisions[blockIdx.x].action = best_of(values);
+        decisions[blockIdx.x].not_finite = agent.counters->not_finite;
+    }
+}
+
+// grid (x, P): copies online networks, and the codecs' states with them, to the targets.
+extern "C" __global__ void refresh(Agent* agents, const Staged* staged) {
+    if (!staged[blockIdx.y].active) return;
+    const Agent agent = agents[blockIdx.y];
+    const u64 from = (u64)blockIdx.x * threads() + thread(), step = (u64)gridDim.x * threads();
+    const u64 whole = agent.parameters / 4;
+    for (u64 i = from; i < whole; i += step) ((Sixteen*)agent.target)[i] = ((const Sixteen*)agent.online)[i];
+    for (u64 i = 4 * whole + from; i < agent.parameters; i += step) agent.target[i] = agent.online[i];
+    for (u64 i = from; i < agent.state; i += step) agent.frozen[i] = agent.live[i];
+}

@@ -1,0 +1,124 @@
+// Replay on the device: a ring of observations stored once each, as in replay/mod.rs.
+
+#if VECTOR
+typedef float Element;
+#else
+typedef u8 Element;
+#endif
+
+#define AREA (HEIGHT * WIDTH)
+#define PLANES (STACK * CHANNELS)
+
+// Memory that is moved 16 bytes at a time.
+struct alignas(16) Sixteen {
+    u32 word[4];
+};
+
+static __device__ inline const Element* frame(const Agent& agent, u64 slot) {
+    return (const Element*)agent.frames + slot * OBSERVATION;
+}
+
+// The slot `steps` before or after another one; a division of 64 bits takes too long to repeat it.
+static __device__ inline u64 slot_before(const Agent& agent, u64 slot, u64 steps) {
+    return slot >= steps ? slot - steps : slot + agent.capacity - steps;
+}
+
+static __device__ inline u64 slot_after(const Agent& agent, u64 slot, u64 steps) {
+    return slot + steps >= agent.capacity ? slot + steps - agent.capacity : slot + steps;
+}
+
+// The numbers of the records that may be sampled, first..end.
+struct Valid {
+    u64 first, end;
+};
+
+static __device__ inline Valid valid_records(const Agent& agent, u64 newest) {
+    Valid valid;
+    valid.first = (newest > agent.capacity ? newest - agent.capacity : 0) + STACK - 1;
+    const u64 end = newest > N_STEP ? newest - N_STEP : 0;
+    valid.end = end > valid.first ? end : valid.first;
+    return valid;
+}
+
+// Word pairs of the Philox stream (seed, purpose 4: sampling, update): the r-th number below n.
+static __device__ inline u64 draw_below(u64 seed, u64 update, u32 r, u64 n) {
+    u32 c0 = r / 2, c1 = 4, c2 = (u32)update, c3 = (u32)(update >> 32);
+    u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        const u64 a = (u64)c0 * 0xD2511F53u, b = (u64)c2 * 0xCD9E8D57u;
+        c0 = (u32)(b >> 32) ^ c1 ^ k0;
+        c1 = (u32)b;
+        c2 = (u32)(a >> 32) ^ c3 ^ k1;
+        c3 = (u32)a;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    const u64 bits = r % 2 == 0 ? (u64)c0 << 32 | c1 : (u64)c2 << 32 | c3;
+    return __umul64hi(bits, n);
+}
+
+// Where the observations of a stack lie, oldest first; null where the episode had not begun.
+struct Stack {
+    const Element* at[STACK];
+};
+
+// The stack that ends with record `index` in `slot`, whose own observation is `last` and begins an episode if `starts`.
+static __device__ inline Stack find_stack(const Agent& agent, u64 index, u64 slot, const Element* last, bool starts) {
+    Stack stack;
+    stack.at[STACK - 1] = last;
+    bool reaches = !starts;
+#pragma unroll
+    for (int back = 1; back < STACK; back++) {
+        reaches = reaches && index >= (u64)back;
+        const u64 before = slot_before(agent, slot, reaches ? back : 0);
+        stack.at[STACK - 1 - back] = reaches ? frame(agent, before) : nullptr;
+        reaches = reaches && (agent.flags[before] & START) == 0;
+    }
+    return stack;
+}
+
+// Writes a stack channel-last: the bytes of one pixel side by side, position * CHANNELS + plane.
+static __device__ inline void write_stack(const Stack& stack, Element* out) {
+#if !VECTOR && STACK * CHANNELS == 4 && HEIGHT * WIDTH % 4 == 0
+    // Four planes: four pixels a thread, read as one word per plane and written as sixteen bytes.
+    for (int group = thread(); group < AREA / 4; group += threads()) {
+        u32 plane[4];
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const u8* from = stack.at[c / CHANNELS];
+            plane[c] = from ? ((const u32*)(from + c % CHANNELS * AREA))[group] : 0;
+        }
+        const u32 low01 = __byte_perm(plane[0], plane[1], 0x5140), high01 = __byte_perm(plane[0], plane[1], 0x7362);
+        const u32 low23 = __byte_perm(plane[2], plane[3], 0x5140), high23 = __byte_perm(plane[2], plane[3], 0x7362);
+        Sixteen pixels;
+        pixels.word[0] = __byte_perm(low01, low23, 0x5410);
+        pixels.word[1] = __byte_perm(low01, low23, 0x7632);
+        pixels.word[2] = __byte_perm(high01, high23, 0x5410);
+        pixels.word[3] = __byte_perm(high01, high23, 0x7632);
+        ((Sixteen*)out)[group] = pixels;
+    }
+#else
+#pragma unroll
+    for (int c = 0; c < PLANES; c++) {
+        const Element* from = stack.at[c / CHANNELS];
+        for (int pixel = thread(); pixel < AREA; pixel += threads()) {
+            out[pixel * PLANES + c] = from ? from[c % CHANNELS * AREA + pixel] : (Element)0;
+        }
+    }
+#endif
+}
+
+// Copies one observation, sixteen bytes at a time where all observations begin at such an address.
+static __device__ inline void copy_observation(const Element* from, Element* to) {
+#if VECTOR
+    const bool wide = OBSERVATION % 4 == 0;
+#else
+    const bool wide = OBSERVATION % 16 == 0;
+#endif
+    if (wide) {
+        const int count = (int)(OBSERVATION * sizeof(Element) / sizeof(Sixteen));
+        for (int i = thread(); i < count; i += threads()) ((Sixteen*)to)[i] = ((const Sixteen*)from)[i];
+    } else {
+        for (int i = thread(); i < OBSERVATION; i += threads()) to[i] = from[i];
+    }
+}

@@ -1,0 +1,173 @@
+//! The text of the learner's kernels for one group of agents.
+
+use crate::codecs::Codec;
+use spectral_env::ObservationSpec;
+use std::fmt::Write;
+
+/// Rows of a minibatch that the kernels have shared memory for.
+pub const MOST_ROWS: usize = 512;
+
+/// A codec as device code: what [`Codec::device`] returns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceCodec {
+    /// The name of the struct in the source.
+    pub name: &'static str,
+    /// The source, one struct as `codec.cuh` describes.
+    pub source: &'static str,
+    /// What the struct reads at `agent.codec`.
+    pub constants: Vec<f64>,
+}
+
+/// Why a group cannot be trained on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported(pub String);
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// What all agents of a group have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of a minibatch.
+    pub batch: usize,
+    /// Steps of a return.
+    pub n_step: usize,
+    /// Actions of the task.
+    pub actions: usize,
+    /// What the task shows.
+    pub observation: ObservationSpec,
+    /// Where the last layer starts within an agent's parameters.
+    pub head_at: usize,
+    /// Inputs of the last layer.
+    pub head_in: usize,
+    /// Floats from one row of outputs to the next; at least actions × outputs of every codec.
+    pub pitch: usize,
+}
+
+/// The kernels of one group, and what each agent's `Agent` structure needs of them.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// CUDA C without any include. Compile it with `--fmad=false` to have the CPU's rounding.
+    pub text: String,
+    /// Per agent: which codec of the text (`Agent::kind`).
+    pub kinds: Vec<u64>,
+    /// Per agent: what `Agent::codec` points to.
+    pub constants: Vec<Vec<f64>>,
+    /// Floats from one row of targets to the next: the largest K.
+    pub most_outputs: usize,
+    /// Floats from one row of encoded returns to the next: the largest E.
+    pub most_encoded: usize,
+}
+
+/// The kernels for agents with these codecs, in this order.
+///
+/// ```
+/// use spectral_agent::codecs::{Clipped, Codec};
+/// use spectral_agent::gpu::source::{Shape, build};
+/// use spectral_env::ObservationSpec;
+/// let observation = ObservationSpec::Vector { len: 4 };
+/// let shape = Shape { batch: 32, n_step: 3, actions: 2, observation, head_at: 80, head_in: 16, pitch: 2 };
+/// let source = build(&shape, &[&Clipped, &Clipped])?;
+/// assert_eq!(source.kinds, [0, 0]);
+/// assert!(source.text.contains("struct Clipped"));
+/// # Ok::<(), spectral_agent::gpu::source::Unsupported>(())
+/// ```
+pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported> {
+    if shape.batch > MOST_ROWS {
+        return Err(Unsupported(format!(
+            "a minibatch of {} rows does not fit a GPU's shared memory: set batch to at most {MOST_ROWS}, or train on \
+             the CPU",
+            shape.batch
+        )));
+    }
+    let (mut kinds, mut constants, mut present) = (vec![], vec![], Vec::<DeviceCodec>::new());
+    for codec in codecs {
+        let Some(device) = codec.device() else {
+            return Err(Unsupported(format!(
+                "the codec {codec:?} has no device code (Codec::device returns None): train it on the CPU"
+            )));
+        };
+        if shape.actions * codec.outputs() > shape.pitch {
+            return Err(Unsupported(format!(
+                "{} actions of {} outputs do not fit rows of {} floats",
+                shape.actions,
+                codec.outputs(),
+                shape.pitch
+            )));
+        }
+        let known = present.iter().position(|other| other.name == device.name);
+        if known.is_some_and(|at| present[at].source != device.source) {
+            return Err(Unsupported(format!(
+                "two codecs of a group have device code of the name {}",
+                device.name
+            )));
+        }
+        kinds.push(known.unwrap_or(present.len()) as u64);
+        constants.push(device.constants.clone());
+        if known.is_none() {
+            present.push(device);
+        }
+    }
+    let most_outputs = codecs.iter().map(|codec| codec.outputs()).max().unwrap_or(1);
+    let most_encoded = codecs.iter().map(|codec| codec.encoded()).max().unwrap_or(1);
+    let mut text = defines(shape, most_outputs, most_encoded);
+    for part in [
+        include_str!("warp.cuh"),
+        include_str!("abi.cuh"),
+        include_str!("squash.cuh"),
+        include_str!("replay.cuh"),
+        include_str!("codec.cuh"),
+    ] {
+        text.push_str(part);
+    }
+    for codec in &present {
+        text.push_str(codec.source);
+    }
+    text.push_str(&dispatch(&present));
+    text.push_str(include_str!("learner.cu"));
+    Ok(Source { text, kinds, constants, most_outputs, most_encoded })
+}
+
+/// The group's constants as macros.
+fn defines(shape: &Shape, most_outputs: usize, most_encoded: usize) -> String {
+    let (vector, channels, height, width) = match shape.observation {
+        ObservationSpec::Vector { len } => (1, 1, 1, len),
+        ObservationSpec::Planes { channels, height, width, .. } => (0, channels, height, width),
+    };
+    let mut text = String::new();
+    for (name, value) in [
+        ("BATCH", shape.batch),
+        ("N_STEP", shape.n_step),
+        ("ACTIONS", shape.actions),
+        ("OBSERVATION", shape.observation.len()),
+        ("STACK", shape.observation.stack()),
+        ("VECTOR", vector),
+        ("CHANNELS", channels),
+        ("HEIGHT", height),
+        ("WIDTH", width),
+        ("PITCH", shape.pitch),
+        ("MOST_OUTPUTS", most_outputs),
+        ("MOST_ENCODED", most_encoded),
+        ("HEAD_AT", shape.head_at),
+        ("HEAD_IN", shape.head_in),
+    ] {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
+    text
+}
+
+/// `FOR_CODEC(kind, code)`: runs the code with `Codec` standing for the codec of that kind.
+fn dispatch(present: &[DeviceCodec]) -> String {
+    let mut text = String::from("\n#define FOR_CODEC(kind, ...) switch (kind) { \\\n");
+    for (kind, codec) in present.iter().enumerate() {
+        let name = codec.name;
+        let _ = writeln!(text, "    case {kind}: {{ typedef {name} Codec; __VA_ARGS__; break; }} \\");
+    }
+    text.push_str("}\n\n");
+    text
+}
