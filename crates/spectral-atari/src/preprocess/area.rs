@@ -2,31 +2,32 @@
 //!
 //! Each result is a weighted mean of up to 3 × 4 pixels, the weights being the shares of the result's area that fall on
 //! them: whole numbers over a common denominator. So the mean is computed in integers, where the order of summation does
-//! not matter and SIMD applies. OpenCV sums in single precision, whose error is far smaller than the distance of such a
+//! not matter and SIMD applies: first across each line that differs from the one above, then down. OpenCV sums in single precision, whose error is far smaller than the distance of such a
 //! mean to the nearest half, *unless* it is a half (or, for unusual heights, within a few parts of the denominator of
 //! one): there OpenCV's rounding depends on its order of summation, and only for those rare pixels that sum is repeated.
+
+use super::instructions::Instructions;
+use super::lines::{Lines, WIDE, Weights};
 
 /// Rows and columns of the result.
 pub const SIDE: usize = 84;
 /// Columns of the source: a line of the Atari's picture.
 pub const WIDTH: usize = 160;
-/// Most lines that a source may have: with more, sums of a column would not fit 16 bits.
+/// Most lines that a source may have.
 pub const MAX_HEIGHT: usize = 256;
 
 /// Columns of the source that one column of the result can touch.
-const ACROSS: usize = 3;
+pub(super) const ACROSS: usize = 3;
 /// Rows of the source that one row of the result can touch.
 const DOWN: usize = 5;
-/// A line with room for the taps of the last result that are never used.
-const PADDED: usize = WIDTH + ACROSS - 1;
 
 /// What one row or column of the result takes from the source.
 #[derive(Clone, Copy, Debug)]
-struct Taps<const N: usize> {
-    first: usize,
+pub(super) struct Taps<const N: usize> {
+    pub(super) first: usize,
     used: usize,
     /// Shares as whole numbers; unused ones are 0.
-    whole: [u16; N],
+    pub(super) whole: [u16; N],
     /// The same divided by their sum, as OpenCV rounds them to single precision.
     single: [f32; N],
 }
@@ -65,16 +66,50 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// Division of 16-bit numbers by a constant: a shift, the upper half of a product, a shift.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(super) struct Division {
+    pub(super) before: u8,
+    pub(super) factor: u16,
+    pub(super) after: u8,
+}
+
+impl Division {
+    /// Exact for every number up to `most`.
+    fn exact(divisor: u32, most: u32) -> Option<Division> {
+        let before = divisor.trailing_zeros();
+        let (odd, most) = (divisor >> before, most >> before);
+        (0..16).find_map(|after| {
+            let power = 1u64 << (16 + after);
+            let factor = power.div_ceil(odd.into());
+            let error = factor * u64::from(odd) - power;
+            let fits = factor < 1 << 16 && error * u64::from(most) < power;
+            fits.then_some(Division { before: before as u8, factor: factor as u16, after })
+        })
+    }
+}
+
 /// Shrinks pictures of one height.
+///
+/// ```
+/// use spectral_atari::preprocess::Area;
+/// let mut seen = [0; 84 * 84];
+/// Area::new(210).shrink(&[7; 210 * 160], &mut seen);
+/// assert!(seen.iter().all(|&pixel| pixel == 7));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Area {
-    height: usize,
+    instructions: Instructions,
     rows: Box<[Taps<DOWN>; SIDE]>,
-    columns: Box<[Taps<ACROSS>; SIDE]>,
+    weights: Weights,
+    lines: Lines,
     /// The sum of all shares of a result.
-    denominator: u32,
+    pub(super) denominator: u32,
     /// ⌈2⁴⁰ / denominator⌉, for division by multiplication.
     reciprocal: u64,
+    /// The same for 16 bits, where they hold the sums of a result and no mean is doubtful but a half.
+    pub(super) division: Option<Division>,
     /// Means this near to a half (in parts of the denominator) are summed again in OpenCV's order.
     doubtful: u32,
 }
@@ -85,77 +120,108 @@ impl Area {
     /// # Panics
     /// If the height is not between 84 and [`MAX_HEIGHT`].
     pub fn new(height: usize) -> Self {
+        Area::with(height, Instructions::detect())
+    }
+
+    pub(super) fn with(height: usize, instructions: Instructions) -> Self {
         assert!((SIDE..=MAX_HEIGHT).contains(&height), "a picture of {height} lines");
         let (rows, down) = taps(height);
         let (columns, across) = taps(WIDTH);
         let denominator = down * across;
+        // Single precision errs by less than 1/4000 of a grey level.
+        let doubtful = denominator / 4_000;
+        let most = 255 * denominator + denominator / 2;
+        let narrow = most < 1 << 16 && doubtful == 0 && rows.iter().all(|taps| taps.used <= 3);
         Area {
-            height,
+            instructions,
             rows: Box::new(rows),
-            columns: Box::new(columns),
+            weights: Weights::new(Box::new(columns)),
+            lines: Lines::new(height),
             denominator,
             reciprocal: (1u64 << 40).div_ceil(denominator.into()),
-            // Single precision errs by less than 1/4000 of a grey level.
-            doubtful: denominator / 4_000,
+            division: if narrow { Division::exact(denominator, most) } else { None },
+            doubtful,
         }
     }
 
     /// Rows of the pictures that it takes.
     pub fn height(&self) -> usize {
-        self.height
+        self.lines.of.len()
     }
 
     /// Shrinks `source` (`height` rows of 160) into `out` (84 rows of 84).
     ///
     /// # Panics
     /// If a slice has another length.
-    pub fn shrink(&self, source: &[u8], out: &mut [u8]) {
-        assert_eq!(source.len(), self.height * WIDTH, "a picture of {} lines", self.height);
+    pub fn shrink(&mut self, source: &[u8], out: &mut [u8]) {
+        self.pool(source, source, &std::array::from_fn(|value| value as u8), out);
+    }
+
+    /// Shrinks the brighter of two pictures of palette indices, which are as bright as `grey` says.
+    pub(super) fn pool(&mut self, first: &[u8], second: &[u8], grey: &[u8; 256], out: &mut [u8]) {
         assert_eq!(out.len(), SIDE * SIDE, "a result of {SIDE} × {SIDE}");
-        let mut sums = [[0u16; PADDED]; 2];
-        let mut doubt = true;
-        for (y, taps) in self.rows.iter().enumerate() {
-            let [now, before] = &mut sums;
-            add_rows(&source[taps.first * WIDTH..], taps, now);
-            // Much of a picture is the same from line to line, and so is its result, but for doubtful means: there
-            // OpenCV's weights differ from row to row.
-            let (done, rest) = out.split_at_mut(y * SIDE);
-            if !doubt && now == before {
-                rest[..SIDE].copy_from_slice(&done[(y - 1) * SIDE..]);
-            } else {
-                doubt = self.shrink_line(source, y, now, &mut rest[..SIDE]);
-            }
-            sums.swap(0, 1);
+        self.lines.take(self.instructions, &self.weights, grey, first, second);
+        for (y, line) in out.chunks_exact_mut(SIDE).enumerate() {
+            self.shrink_line(y, line);
         }
     }
 
-    /// Writes one line of the result; true if some mean was doubtful.
-    fn shrink_line(&self, source: &[u8], y: usize, sums: &[u16; PADDED], line: &mut [u8]) -> bool {
-        let mut doubts = 0u32;
-        for (x, value) in line.iter_mut().enumerate() {
-            let taps = &self.columns[x];
-            let pixels: &[u16; ACROSS] = sums[taps.first..taps.first + ACROSS].try_into().unwrap();
-            let numerator: u32 =
-                pixels.iter().zip(&taps.whole).map(|(&sum, &share)| u32::from(sum) * u32::from(share)).sum();
-            let raised = numerator + self.denominator / 2;
+    #[inline]
+    fn shrink_line(&self, y: usize, line: &mut [u8]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(division) = &self.division
+            && self.instructions != Instructions::Portable
+        {
+            let taps = &self.rows[y];
+            // Where a row takes but two lines, the third share is 0, whatever line it is of.
+            let sums = [0, 1, 2].map(|k: usize| self.across(taps.first + k.min(taps.used - 1)));
+            let shares = [taps.whole[0], taps.whole[1], taps.whole[2]];
+            let mut wide = [0; WIDE];
+            // SAFETY: the detection of these instructions made the value.
+            let mut halves = unsafe {
+                super::x86::shrink_down(sums, shares, self.denominator as u16, division, &mut wide)
+            };
+            line.copy_from_slice(&wide[..SIDE]);
+            while halves != 0 {
+                let x = halves.trailing_zeros() as usize;
+                line[x] = self.in_single_precision(y, x);
+                halves &= halves - 1;
+            }
+            return;
+        }
+        self.shrink_line_portable(y, line);
+    }
+
+    fn shrink_line_portable(&self, y: usize, line: &mut [u8]) {
+        let taps = &self.rows[y];
+        let mut raised = [self.denominator / 2; SIDE];
+        for (row, &share) in (taps.first..).zip(&taps.whole[..taps.used]) {
+            for (raised, &sum) in raised.iter_mut().zip(self.across(row)) {
+                *raised += u32::from(sum) * u32::from(share);
+            }
+        }
+        for (x, (value, raised)) in line.iter_mut().zip(raised).enumerate() {
             let mean = ((u64::from(raised) * self.reciprocal) >> 40) as u32;
             let beyond = raised - mean * self.denominator;
             *value = mean as u8;
             if beyond <= self.doubtful || beyond + self.doubtful >= self.denominator {
-                doubts += 1;
-                *value = self.in_single_precision(source, y, x);
+                *value = self.in_single_precision(y, x);
             }
         }
-        doubts > 0
+    }
+
+    /// The sums across of a line of the picture.
+    fn across(&self, row: usize) -> &[u16; WIDE] {
+        &self.lines.across[usize::from(self.lines.of[row])]
     }
 
     /// OpenCV's sum: across each row first, then down, each product rounded and added in turn; halves go to even.
     #[cold]
-    fn in_single_precision(&self, source: &[u8], y: usize, x: usize) -> u8 {
-        let (rows, columns) = (&self.rows[y], &self.columns[x]);
+    fn in_single_precision(&self, y: usize, x: usize) -> u8 {
+        let (rows, columns) = (&self.rows[y], &self.weights.columns[x]);
         let mut total = 0.0f32;
         for (row, weight) in (rows.first..).zip(&rows.single[..rows.used]) {
-            let pixels = &source[row * WIDTH + columns.first..];
+            let pixels = &self.lines.grey[usize::from(self.lines.of[row])][columns.first..];
             let across = pixels
                 .iter()
                 .zip(&columns.single[..columns.used])
@@ -163,25 +229,5 @@ impl Area {
             total += weight * across;
         }
         total.round_ties_even() as u8
-    }
-}
-
-/// The weighted sum of the rows that a row of the result touches; `source` begins at the first of them.
-fn add_rows(source: &[u8], taps: &Taps<DOWN>, sums: &mut [u16; PADDED]) {
-    let row = |k: usize| -> &[u8; WIDTH] { source[k * WIDTH..(k + 1) * WIDTH].try_into().unwrap() };
-    if taps.used == 3 {
-        let (a, b, c) = (row(0), row(1), row(2));
-        let [wa, wb, wc, ..] = taps.whole;
-        for x in 0..WIDTH {
-            sums[x] = u16::from(a[x]) * wa + u16::from(b[x]) * wb + u16::from(c[x]) * wc;
-        }
-    } else {
-        sums.fill(0);
-        for k in 0..taps.used {
-            let (pixels, weight) = (row(k), taps.whole[k]);
-            for x in 0..WIDTH {
-                sums[x] += u16::from(pixels[x]) * weight;
-            }
-        }
     }
 }

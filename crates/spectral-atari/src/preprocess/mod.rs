@@ -10,6 +10,10 @@
 //! ```
 
 mod area;
+mod instructions;
+mod lines;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use area::{Area, MAX_HEIGHT, SIDE, WIDTH};
 
@@ -18,7 +22,6 @@ pub use area::{Area, MAX_HEIGHT, SIDE, WIDTH};
 pub struct Pooler {
     area: Area,
     grey: [u8; 256],
-    pooled: Vec<u8>,
 }
 
 impl Pooler {
@@ -27,7 +30,7 @@ impl Pooler {
     /// # Panics
     /// If the height is not between 84 and [`MAX_HEIGHT`].
     pub fn new(height: usize, grey: [u8; 256]) -> Self {
-        Pooler { area: Area::new(height), grey, pooled: vec![0; height * WIDTH] }
+        Pooler { area: Area::new(height), grey }
     }
 
     /// Lines of the pictures that it takes.
@@ -40,30 +43,7 @@ impl Pooler {
     /// # Panics
     /// If a slice has the wrong length.
     pub fn pool(&mut self, first: &[u8], second: &[u8], out: &mut [u8]) {
-        assert_eq!(first.len(), self.pooled.len(), "the first picture");
-        assert_eq!(second.len(), self.pooled.len(), "the second picture");
-        let mut above: Option<(&[u8], &[u8])> = None;
-        let mut done = 0;
-        for (a, b) in first.chunks_exact(WIDTH).zip(second.chunks_exact(WIDTH)) {
-            // Most lines of most pictures repeat the line above, and comparing is much cheaper than looking up.
-            if above == Some((a, b)) {
-                self.pooled.copy_within(done - WIDTH..done, done);
-            } else {
-                let line = &mut self.pooled[done..done + WIDTH];
-                if a == b {
-                    for (pixel, &a) in line.iter_mut().zip(a) {
-                        *pixel = self.grey[usize::from(a)];
-                    }
-                } else {
-                    for ((pixel, &a), &b) in line.iter_mut().zip(a).zip(b) {
-                        *pixel = self.grey[usize::from(a)].max(self.grey[usize::from(b)]);
-                    }
-                }
-            }
-            above = Some((a, b));
-            done += WIDTH;
-        }
-        self.area.shrink(&self.pooled, out);
+        self.area.pool(first, second, &self.grey, out);
     }
 
     /// One picture alone, shrunk: where there is no frame before it.
@@ -74,3 +54,6 @@ impl Pooler {
         self.pool(picture, picture, out);
     }
 }
+
+#[cfg(test)]
+mod tests;
