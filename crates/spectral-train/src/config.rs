@@ -85,7 +85,12 @@ impl Configuration {
 
     /// Adds every setting of a TOML text; `origin` names it in errors.
     pub fn toml(&mut self, text: &str, origin: &str) -> Result<(), TrainError> {
-        for (key, value) in flatten(text, origin)? {
+        self.table(&parse(text, origin)?, origin)
+    }
+
+    /// Adds every setting of a TOML table that was read already; `origin` names it in errors.
+    pub fn table(&mut self, table: &toml::Table, origin: &str) -> Result<(), TrainError> {
+        for (key, value) in flatten(table, origin)? {
             self.add(&key, value).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
         }
         Ok(())
@@ -139,8 +144,8 @@ impl Configuration {
         for word in run.agents.split(',').map(str::trim).filter(|w| !w.is_empty()) {
             let (name, text, origin) = agent_text(word)?;
             let mut settings = AgentSettings::default();
-            apply(&mut settings, &flatten(preset.text, preset.name)?, preset.name)?;
-            apply(&mut settings, &flatten(&text, &origin)?, &origin)?;
+            apply(&mut settings, &flatten(&parse(preset.text, preset.name)?, preset.name)?, preset.name)?;
+            apply(&mut settings, &flatten(&parse(&text, &origin)?, &origin)?, &origin)?;
             let codec = settings.codec;
             let own = format!("agent.{name}.");
             for (key, value) in &self.pairs {
@@ -282,7 +287,7 @@ fn check_key(key: &str) -> Result<(), TrainError> {
     if keys().any(|k| k == key) { Ok(()) } else { Err(SettingError::unknown(key, keys()).into()) }
 }
 
-fn read_text(path: &Path) -> Result<String, TrainError> {
+pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
     std::fs::read_to_string(path)
         .map_err(|e| TrainError::Usage(format!("cannot read {}: {e}", path.display())))
 }
@@ -299,8 +304,13 @@ pub(crate) fn plain(value: &toml::Value) -> Option<String> {
     })
 }
 
-/// A TOML text as dotted keys and plain values; lists become comma-separated text.
-fn flatten(text: &str, origin: &str) -> Result<Vec<(String, String)>, TrainError> {
+/// A TOML text; `origin` names it in errors.
+pub(crate) fn parse(text: &str, origin: &str) -> Result<toml::Table, TrainError> {
+    text.parse().map_err(|e: toml::de::Error| TrainError::Usage(format!("{origin} is no valid TOML: {e}")))
+}
+
+/// A TOML table as dotted keys and plain values; lists become comma-separated text.
+fn flatten(table: &toml::Table, origin: &str) -> Result<Vec<(String, String)>, TrainError> {
     fn walk(prefix: &str, table: &toml::Table, out: &mut Vec<(String, String)>) -> Result<(), String> {
         for (key, value) in table {
             let path = format!("{prefix}{key}");
@@ -311,11 +321,8 @@ fn flatten(text: &str, origin: &str) -> Result<Vec<(String, String)>, TrainError
         }
         Ok(())
     }
-    let table: toml::Table = text
-        .parse()
-        .map_err(|e: toml::de::Error| TrainError::Usage(format!("{origin} is no valid TOML: {e}")))?;
     let mut out = Vec::new();
-    walk("", &table, &mut out).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
+    walk("", table, &mut out).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
     Ok(out)
 }
 

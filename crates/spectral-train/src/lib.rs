@@ -1,7 +1,8 @@
 //! The training loop, run directories, checkpoints, metrics and configuration.
 //!
 //! Read [`agent_run`] first: it is the loop of one agent. [`trainer`] runs a population of them over the cores of a CPU,
-//! [`checkpoint`] keeps them safe, [`config`] turns files and flags into a [`plan`], [`workshop`] is where a program adds its
+//! [`checkpoint`] keeps them safe, [`config`] turns files and flags into a [`plan`], [`experiment`] a figure
+//! into several, [`workshop`] is where a program adds its
 //! own tasks and codecs.
 
 pub mod agent_run;
@@ -10,6 +11,7 @@ pub mod config;
 pub mod devices;
 pub mod error;
 pub mod eval;
+pub mod experiment;
 pub mod machine;
 pub mod plan;
 pub mod presets;

@@ -12,9 +12,14 @@ pub struct Preset {
 impl Preset {
     /// The comment that opens the file, on one line.
     pub fn summary(&self) -> String {
-        let lines = self.text.lines().take_while(|line| line.starts_with('#'));
-        lines.map(|line| line.trim_start_matches(['#', ' '])).collect::<Vec<_>>().join(" ")
+        opening_comment(self.text)
     }
+}
+
+/// The comment that opens a TOML text, on one line.
+pub fn opening_comment(text: &str) -> String {
+    let lines = text.lines().take_while(|line| line.starts_with('#'));
+    lines.map(|line| line.trim_start_matches(['#', ' '])).collect::<Vec<_>>().join(" ")
 }
 
 macro_rules! presets {
@@ -30,9 +35,14 @@ pub const AGENTS: &[Preset] = presets!("agents":
     "categorical", "categorical-mean", "c51-squashed");
 
 /// Every protocol by name.
-pub const PROTOCOLS: &[Preset] = presets!("protocols": "paper", "quick", "machado");
+pub const PROTOCOLS: &[Preset] = presets!("protocols": "paper", "quick", "quick-atari", "machado");
 
-/// Every experiment by name.
+/// The paper's figures and tables, and ours, by name: what `spectral reproduce` knows.
+pub const FIGURES: &[Preset] = presets!("experiments":
+    "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "table1", "encoding", "quick",
+    "mini-fig1", "mini-fig3", "mini-fig4", "mini-fig5", "mini-fig6", "mini-fig7", "mini-fig8", "mini-encoding");
+
+/// The two halves of the demo, by name.
 pub const EXPERIMENTS: &[Preset] =
     presets!("experiments": "demo-exponential-pong-mini", "demo-ponglantis-mini");
 

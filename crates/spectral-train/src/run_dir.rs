@@ -170,6 +170,20 @@ impl RunDir {
         agents.is_some_and(|agents| agents.iter().any(|a| frames(a).is_some_and(|n| n > 0)))
     }
 
+    /// Frames that its agents together had left when its state was last written; an agent that was stopped has none.
+    pub fn frames_left(&self, plan: &Plan) -> u64 {
+        let state = self.state();
+        let known = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
+        let left = |agent: &crate::plan::AgentPlan| {
+            let text = |entry: &toml::Value, key: &str| entry.get(key)?.as_str().map(String::from);
+            let entry = known.iter().find(|e| text(e, "id").as_ref() == Some(&agent.id));
+            let done = entry.and_then(|e| e.get("frames")?.as_integer()).unwrap_or(0);
+            let stopped = entry.is_some_and(|e| text(e, "status").as_deref() == Some("stopped"));
+            if stopped { 0 } else { plan.frames.saturating_sub(done.max(0) as u64) }
+        };
+        plan.agents.iter().map(left).sum()
+    }
+
     fn state(&self) -> toml::Table {
         let text = std::fs::read_to_string(self.path.join("state.toml")).unwrap_or_default();
         text.parse().unwrap_or_default()

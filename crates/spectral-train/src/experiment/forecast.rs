@@ -1,0 +1,151 @@
+//! What work will cost, before it starts: memory, disk, and time by a short trial.
+
+use crate::error::TrainError;
+use crate::experiment::Job;
+use crate::plan::{AgentPlan, MOST_FRAMES, Plan};
+use crate::trainer::{AgentProgress, Memory, Observer, Trainer};
+use crate::workshop::Workshop;
+use spectral_agent::learner::architecture;
+use spectral_agent::replay::Replay;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Weights, target weights and two moments, four bytes each.
+const BYTES_PER_PARAMETER: u64 = 16;
+/// Checkpoints that a run keeps.
+const CHECKPOINTS: u64 = 2;
+/// Agent steps after which a trial learns.
+const TRIAL_START: u64 = 64;
+/// The replay of a trial: enough for any minibatch, small enough for any machine.
+const TRIAL_REPLAY: usize = 4096;
+
+/// What some jobs need.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// Populations.
+    pub jobs: usize,
+    /// Runs of one agent with one seed.
+    pub runs: usize,
+    /// Frames left to train, of all runs together.
+    pub frames: u64,
+    /// Bytes of memory that the largest population needs.
+    pub memory: u64,
+    /// Bytes of disk that all of them may come to need at most: checkpoints and replay, before compression.
+    pub disk: u64,
+}
+
+impl Forecast {
+    /// What these jobs need.
+    pub fn of(jobs: &[Job], workshop: &Workshop) -> Result<Self, TrainError> {
+        let mut forecast = Forecast { jobs: jobs.len(), ..Forecast::default() };
+        for job in jobs {
+            forecast.runs += job.plan.agents.len();
+            forecast.frames += job.frames_left;
+            forecast.memory = forecast.memory.max(Memory::of(&job.plan, workshop)?.needed);
+            forecast.disk += disk(job, workshop)?;
+        }
+        Ok(forecast)
+    }
+}
+
+/// Bytes of memory that one agent of a plan needs.
+pub fn agent_memory(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<u64, TrainError> {
+    let alone = Plan { agents: vec![agent.clone()], ..plan.clone() };
+    Ok(Memory::of(&alone, workshop)?.needed)
+}
+
+fn disk(job: &Job, workshop: &Workshop) -> Result<u64, TrainError> {
+    let task = workshop.task(&job.plan)?;
+    let frames = match job.work {
+        super::Work::Extend(frames) => frames,
+        _ => job.plan.frames,
+    };
+    let steps = frames.div_ceil(task.spec().frames_per_step);
+    let mut bytes = 0;
+    for agent in &job.plan.agents {
+        let codec = workshop.codec(agent)?;
+        let parameters = architecture(&agent.settings, task.spec(), codec.as_ref())?.parameters() as u64;
+        let records = steps.min(agent.settings.replay as u64);
+        bytes += CHECKPOINTS * BYTES_PER_PARAMETER * parameters
+            + records * Replay::bytes_per_record(task.spec().observation) as u64;
+    }
+    Ok(bytes)
+}
+
+/// Frames a second, all agents together, of a plan's population at work on this machine: acting by its networks and
+/// learning from the start, with a small replay. `None` if the trial was too short to tell.
+///
+/// The trial runs in `folder`, which is made for it and removed.
+pub fn calibrate(
+    plan: &Plan,
+    workshop: &Workshop,
+    folder: &Path,
+    seconds: f64,
+    interrupt: &AtomicBool,
+) -> Result<Option<f64>, TrainError> {
+    let mut trial =
+        Plan { frames: MOST_FRAMES, log_frames: MOST_FRAMES, checkpoint_seconds: 1e9, ..plan.clone() };
+    let frames_per_step = workshop.task(plan)?.spec().frames_per_step;
+    for agent in &mut trial.agents {
+        let s = &mut agent.settings;
+        s.replay = s.replay.min(TRIAL_REPLAY.max(4 * s.batch));
+        s.learning_starts = s.learning_starts.min(TRIAL_START.max(s.batch as u64) * frames_per_step);
+        s.epsilon_start = s.epsilon_final;
+    }
+    let start = trial.agents.iter().map(|a| a.settings.learning_starts).max().unwrap_or(0);
+    let _gone = Gone(folder);
+    let mut trainer = Trainer::create(folder, trial, workshop, "calibration")?;
+    let watch = Watch {
+        learning_from: start,
+        until: Instant::now() + Duration::from_secs_f64(seconds),
+        outer: interrupt,
+        enough: AtomicBool::new(false),
+        seen: Mutex::new((None, None)),
+    };
+    trainer.run(&watch, &watch.enough)?;
+    let seen = watch.seen.lock().unwrap_or_else(|e| e.into_inner());
+    let (Some(first), Some(last)) = *seen else { return Ok(None) };
+    let elapsed = last.0.duration_since(first.0).as_secs_f64();
+    let gained = last.1.saturating_sub(first.1);
+    Ok((gained > 0 && elapsed > 0.0).then(|| gained as f64 / elapsed))
+}
+
+/// When something was seen, and frames of all agents together by then.
+type Sight = (Instant, u64);
+
+/// Looks on until the time is over, and remembers the first and the last sight of a population that learns.
+struct Watch<'a> {
+    learning_from: u64,
+    until: Instant,
+    outer: &'a AtomicBool,
+    enough: AtomicBool,
+    seen: Mutex<(Option<Sight>, Option<Sight>)>,
+}
+
+impl Observer for Watch<'_> {
+    fn tick(&self, progress: &[AgentProgress]) {
+        let now = Instant::now();
+        let at_work = |a: &AgentProgress| a.stopped.is_some() || a.frames >= self.learning_from;
+        if progress.iter().all(at_work) && !self.enough.load(Ordering::Relaxed) {
+            let sight = (now, progress.iter().map(|a| a.frames).sum());
+            let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
+            seen.0.get_or_insert(sight);
+            seen.1 = Some(sight);
+        }
+        if now >= self.until || self.outer.load(Ordering::Relaxed) {
+            self.enough.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A folder that goes with the trial, however that ends.
+struct Gone<'a>(&'a Path);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        // What is left of a trial is in nobody's way; there is no one to be told.
+        let _ = std::fs::remove_dir_all(self.0);
+    }
+}

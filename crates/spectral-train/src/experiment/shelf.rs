@@ -1,0 +1,231 @@
+//! The run directories in a folder: what figures share, and what is left to do for one of them.
+//!
+//! A run belongs to no figure. What counts is the task and its options, the protocol's name, the rows of its metrics, and
+//! the agent with its seed and every setting; where these agree, a run serves every figure that asks for it.
+
+use crate::checkpoint::Checkpoints;
+use crate::error::TrainError;
+use crate::experiment::Experiment;
+use crate::experiment::forecast::agent_memory;
+use crate::plan::{AgentPlan, Plan};
+use crate::run_dir::RunDir;
+use crate::workshop::Workshop;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How many folders deep run directories are looked for.
+const DEPTH: usize = 4;
+/// The share of available memory that a population may plan to use.
+const MEMORY_SHARE: f64 = 0.9;
+
+/// What has to be done with one population.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Train it from the start.
+    Begin,
+    /// Go on from its newest checkpoint.
+    Resume,
+    /// Go on past its planned end, to this many frames.
+    Extend(u64),
+}
+
+/// One population that has to be trained, or trained further.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The run directory.
+    pub path: PathBuf,
+    /// Its plan; for a run that exists, as its `run.toml` has it.
+    pub plan: Plan,
+    /// What is to be done.
+    pub work: Work,
+    /// Frames of all its agents together that are left to train.
+    pub frames_left: u64,
+}
+
+/// A run directory and where it stands.
+#[derive(Clone, Debug)]
+struct Shelved {
+    path: PathBuf,
+    plan: Plan,
+    finished: bool,
+    frames_left: u64,
+    can_go_on: bool,
+}
+
+/// The run directories in a folder.
+///
+/// ```no_run
+/// use spectral_train::experiment::{Experiment, Overrides, Shelf};
+/// let experiment = Experiment::find("mini-fig3", &Overrides::default())?;
+/// let shelf = Shelf::scan("reproduce/runs".as_ref())?;
+/// for job in shelf.jobs(&experiment, &Default::default(), None)? {
+///     println!("{}: {} frames left", job.path.display(), job.frames_left);
+/// }
+/// # Ok::<(), spectral_train::error::TrainError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    root: PathBuf,
+    runs: Vec<Shelved>,
+}
+
+impl Shelf {
+    /// Reads what lies in a folder; one that does not exist is empty.
+    pub fn scan(root: &Path) -> Result<Self, TrainError> {
+        let mut paths = Vec::new();
+        find(root, DEPTH, &mut paths);
+        paths.sort();
+        let mut runs = Vec::new();
+        for path in paths {
+            let (dir, plan) = RunDir::open(&path)?;
+            let frames_left = dir.frames_left(&plan);
+            // A run that was to go on past its end and was killed at once still has the state of its old end.
+            let finished = dir.finished() && frames_left == 0;
+            let can_go_on = !dir.has_progress() || !Checkpoints::list(&dir)?.is_empty();
+            runs.push(Shelved { path, plan, finished, frames_left, can_go_on });
+        }
+        Ok(Shelf { root: root.into(), runs })
+    }
+
+    /// What is left to do for an experiment, in order. Populations are made as large as memory allows (`None`: as large
+    /// as they come), the first seeds of all agents first.
+    pub fn jobs(
+        &self,
+        experiment: &Experiment,
+        workshop: &Workshop,
+        memory: Option<u64>,
+    ) -> Result<Vec<Job>, TrainError> {
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut begun = Vec::new();
+        for plan in &experiment.plans {
+            let mut missing = Vec::new();
+            for agent in &plan.agents {
+                match self.find(plan, agent) {
+                    Some(_) if self.has(plan, agent) => {}
+                    Some(run) => {
+                        if !jobs.iter().any(|job| job.path == run.path) {
+                            jobs.push(run.job(plan));
+                        }
+                    }
+                    None => missing.push(agent.clone()),
+                }
+            }
+            for agents in populations(plan, missing, workshop, memory)? {
+                let plan = Plan { agents, ..plan.clone() };
+                let path = self.free_path(&plan, &begun);
+                begun.push(path.clone());
+                let frames_left = plan.frames * plan.agents.len() as u64;
+                jobs.push(Job { path, plan, work: Work::Begin, frames_left });
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// The run directories that an experiment draws, each with the ids of the agents that belong to it.
+    pub fn used(&self, experiment: &Experiment) -> BTreeMap<PathBuf, Vec<String>> {
+        let mut used: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+        for plan in &experiment.plans {
+            for agent in &plan.agents {
+                if let Some(path) = self.run_of(plan, agent) {
+                    used.entry(path.into()).or_default().push(agent.id.clone());
+                }
+            }
+        }
+        used
+    }
+
+    /// Whether an agent's run is there, finished.
+    pub fn has(&self, plan: &Plan, agent: &AgentPlan) -> bool {
+        self.find(plan, agent).is_some_and(|run| run.finished && run.plan.frames == plan.frames)
+    }
+
+    /// The run directory of an agent, finished or not, if its planned end is that of the plan.
+    pub fn run_of(&self, plan: &Plan, agent: &AgentPlan) -> Option<&Path> {
+        let run = self.find(plan, agent).filter(|run| run.plan.frames == plan.frames);
+        run.map(|run| run.path.as_path())
+    }
+
+    /// The run that holds this agent: of the right length if there is one, and finished if there is one.
+    fn find(&self, plan: &Plan, agent: &AgentPlan) -> Option<&Shelved> {
+        let fits = |run: &&Shelved| {
+            let same = (&run.plan.task, &run.plan.options, &run.plan.protocol, run.plan.log_frames)
+                == (&plan.task, &plan.options, &plan.protocol, plan.log_frames);
+            let enough = run.plan.frames == plan.frames && (run.finished || run.can_go_on);
+            same && (enough || (run.plan.frames < plan.frames && run.can_go_on))
+                && run.plan.agents.contains(agent)
+        };
+        self.runs.iter().filter(fits).max_by_key(|run| (run.plan.frames, run.finished))
+    }
+
+    /// A folder for a new run, named after what is in it.
+    fn free_path(&self, plan: &Plan, begun: &[PathBuf]) -> PathBuf {
+        let folder = self.root.join(plan.task.replace('/', "-"));
+        let name = format!("{}-{:08x}", plan.protocol, plan.fingerprint());
+        let taken = |path: &PathBuf| begun.contains(path) || self.runs.iter().any(|run| run.path == *path);
+        let numbered = (2..).map(|n| folder.join(format!("{name}-{n}")));
+        let mut free = std::iter::once(folder.join(&name)).chain(numbered).filter(|path| !taken(path));
+        free.next().unwrap_or(folder)
+    }
+}
+
+impl Shelved {
+    /// What is left of it to a plan's end. Where it trains is the plan's choice, which may change between sittings.
+    fn job(&self, wanted: &Plan) -> Job {
+        let frames = wanted.frames;
+        let longer = frames.saturating_sub(self.plan.frames) * self.plan.agents.len() as u64;
+        let Plan { device, precision, threads, .. } = *wanted;
+        Job {
+            path: self.path.clone(),
+            plan: Plan { device, precision, threads, ..self.plan.clone() },
+            work: if longer > 0 { Work::Extend(frames) } else { Work::Resume },
+            frames_left: self.frames_left + longer,
+        }
+    }
+}
+
+/// Run directories at and below a folder. What cannot be listed holds none that could be used.
+fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if folder.join("run.toml").is_file() {
+        found.push(folder.into());
+    } else if depth > 0 {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+            find(&path, depth - 1, found);
+        }
+    }
+}
+
+/// Agents in groups that fit into memory. Seeds come before agents, so that the first group has something of all of them.
+fn populations(
+    plan: &Plan,
+    mut agents: Vec<AgentPlan>,
+    workshop: &Workshop,
+    memory: Option<u64>,
+) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
+    let order: Vec<String> = agents.iter().map(|a| a.id.clone()).collect();
+    if let Some(memory) = memory {
+        let allowed = (memory as f64 * MEMORY_SHARE) as u64;
+        let sizes: Vec<u64> =
+            agents.iter().map(|agent| agent_memory(plan, agent, workshop)).collect::<Result<_, _>>()?;
+        if sizes.iter().sum::<u64>() > allowed {
+            agents.sort_by_key(|agent| agent.seed);
+            let mut groups: Vec<(u64, Vec<AgentPlan>)> = Vec::new();
+            for agent in agents {
+                let size = agent_memory(plan, &agent, workshop)?;
+                match groups.last_mut() {
+                    Some((sum, group)) if *sum + size <= allowed => {
+                        *sum += size;
+                        group.push(agent);
+                    }
+                    _ => groups.push((size, vec![agent])),
+                }
+            }
+            // Inside a group, the experiment's own order.
+            for (_, group) in &mut groups {
+                group.sort_by_key(|agent| order.iter().position(|id| *id == agent.id));
+            }
+            return Ok(groups.into_iter().map(|(_, group)| group).collect());
+        }
+    }
+    Ok(if agents.is_empty() { Vec::new() } else { vec![agents] })
+}
