@@ -16,7 +16,25 @@ Examples:
   spectral demo                                    the tour: two tasks, four agents, a report
   spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 500000
   spectral report runs/2048                        figures and a table from a run's folder
+  spectral reproduce                               the paper's figures, and what each of them needs
+  spectral reproduce mini-fig3                     one of them in small: minutes on two cores
   spectral decompose 6.5                           the paper's figure 2, for any number
+
+Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 130 interrupted (resumable).";
+
+const REPRODUCE: &str = "\
+Examples:
+  spectral reproduce                               list the figures and what each needs
+  spectral reproduce fig3 --dry-run                runs, frames, memory, disk and expected time; trains nothing
+  spectral reproduce mini-fig3                     figure 3 on small tasks: minutes on two cores
+  spectral reproduce fig3 --frames 40000000        a fifth of the paper's frames (the report says so)
+  spectral reproduce fig3                          … and later on to the end, from where that stopped
+  spectral reproduce fig4                          shares fig3's runs: only draws
+  spectral reproduce mine.toml                     an experiment of your own
+
+Whatever stops it (Ctrl-C, a crash, a power cut), the same command goes on from the last checkpoint. Runs lie in OUT/runs,
+one copy for all figures; the report is OUT/FIGURE/report.html. Run directories of other machines that are put into
+OUT/runs count as if they had been made here.
 
 Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 130 interrupted (resumable).";
 
@@ -34,6 +52,9 @@ pub enum Command {
     Play(PlayArgs),
     /// Write figures, tables and an HTML report from run directories
     Report(ReportArgs),
+    /// Make a figure of the paper with our data: plan, train what is missing, report
+    #[command(after_help = REPRODUCE)]
+    Reproduce(ReproduceArgs),
     /// List the tasks
     Tasks(TableArgs),
     /// List the agents, or every setting
@@ -188,6 +209,41 @@ pub struct ReportArgs {
     /// The agent that the others are compared with
     #[arg(long, default_value = "spectral")]
     pub baseline: String,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// The figure or table (fig3, mini-fig3, table1 …), or an experiment's TOML file; without it, all are listed
+    pub figure: Option<String>,
+    /// Emulator frames per agent, instead of the figure's own
+    #[arg(long)]
+    pub frames: Option<u64>,
+    /// Seeds, instead of five: a count (3), an inclusive range (1000..1009) or a list (3,7,9)
+    #[arg(long)]
+    pub seeds: Option<String>,
+    /// Agents, separated by commas, instead of the figure's own
+    #[arg(long)]
+    pub agents: Option<String>,
+    /// Set any setting of all its runs: key=value, or agent.NAME.key=value for one agent
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Where to train: auto, cpu, cuda or cuda:N
+    #[arg(long)]
+    pub device: Option<String>,
+    /// The folder for runs and reports
+    #[arg(long, default_value = "reproduce")]
+    pub out: PathBuf,
+    /// Print the plan and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Train nothing: draw what there is
+    #[arg(long, conflicts_with = "dry_run")]
+    pub report_only: bool,
+    /// Seconds of trial training from which the expected time is reckoned; 0 does without
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub calibrate: f64,
     #[command(flatten)]
     pub table: TableArgs,
 }

@@ -53,7 +53,8 @@ pub fn run(args: &DecomposeArgs) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-fn draw(x: f64, base: f64, spectrum: &Spectrum, parts: &[f64], recovered: f64) -> String {
+/// A number and its buckets, as far as they are filled.
+pub fn draw(x: f64, base: f64, spectrum: &Spectrum, parts: &[f64], recovered: f64) -> String {
     let mut lines = vec![format!("{x} to base {base}")];
     let mut low = 0.0;
     for (i, (part, weight)) in parts.iter().zip(spectrum.weights_f64()).enumerate() {

@@ -8,6 +8,7 @@ mod eval;
 mod lists;
 mod play;
 mod report;
+mod reproduce;
 mod roms;
 mod train;
 
@@ -25,6 +26,7 @@ pub fn run(command: Command) -> Result<u8, Failure> {
         Command::Eval(args) => eval::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Tasks(args) => lists::tasks(&args),
         Command::Agents(args) => lists::agents(&args),
         Command::Roms(args) => roms::run(&args.action),

@@ -114,7 +114,7 @@ pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
 }
 
 /// Set by Ctrl-C or a polite kill; a second Ctrl-C ends the process at once.
-fn interrupt() -> &'static AtomicBool {
+pub fn interrupt() -> &'static AtomicBool {
     static FLAG: OnceLock<AtomicBool> = OnceLock::new();
     FLAG.get_or_init(|| {
         // Without a handler Ctrl-C still works, only less politely: not worth failing for.

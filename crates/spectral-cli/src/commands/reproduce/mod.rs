@@ -1,0 +1,190 @@
+//! `spectral reproduce`: a figure of the paper from one command.
+
+mod clips;
+mod computed;
+mod list;
+mod outline;
+
+use super::report::print_summary;
+use super::train::{announce, command_line, interrupt, work};
+use crate::args::ReproduceArgs;
+use crate::failure::{AGENT_STOPPED, DATA, Failure, INTERRUPTED, SUCCESS};
+use crate::output::{note, print};
+use crate::table::count;
+use outline::{Outline, sweep_trials};
+use spectral_report::{Claim, ReportOptions, read_runs, write_report};
+use spectral_train::experiment::{Experiment, Job, Overrides, Shelf, Work};
+use spectral_train::machine::available_memory;
+use spectral_train::trainer::Trainer;
+use spectral_train::workshop::Workshop;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// The longest trial that makes sense.
+const LONGEST_TRIAL: f64 = 3600.0;
+
+/// Plans, trains what is missing, and reports.
+pub fn run(args: &ReproduceArgs) -> Result<u8, Failure> {
+    let Some(name) = &args.figure else { return list::run(args.table.json) };
+    if !(0.0..=LONGEST_TRIAL).contains(&args.calibrate) {
+        return Err(Failure::usage(format!("--calibrate must be from 0 to {LONGEST_TRIAL} seconds")));
+    }
+    let overrides = Overrides {
+        frames: args.frames,
+        seeds: args.seeds.clone(),
+        agents: args.agents.clone(),
+        set: args.set.iter().cloned().chain(args.device.iter().map(|d| format!("device={d}"))).collect(),
+    };
+    let experiment = Experiment::find(name, &overrides)?;
+    if let Some(table) = &experiment.computed {
+        return computed::run(&experiment, table, &args.out, args.table.json);
+    }
+    let claims = Claim::from_toml(&experiment.text, name)?;
+    let folder = args.out.join("runs");
+    let workshop = Workshop::default();
+    if args.report_only {
+        return draw(args, &experiment, claims, &Shelf::scan(&folder)?);
+    }
+    sweep_trials(&args.out);
+    let shelf = Shelf::scan(&folder)?;
+    let jobs = shelf.jobs(&experiment, &workshop, available_memory())?;
+    if args.dry_run || !jobs.is_empty() {
+        let mut outline = Outline::of(&experiment, &shelf, &jobs, &workshop)?;
+        outline.measure(&jobs, &workshop, &args.out, args.calibrate)?;
+        if interrupt().load(Ordering::Relaxed) {
+            return Ok(interrupted());
+        }
+        let text = if args.table.json { outline.json() } else { outline.text() };
+        if args.dry_run {
+            print(&text)?;
+            return Ok(SUCCESS);
+        }
+        note!("{}\n", outline.text());
+    }
+    let mut stopped = false;
+    for (number, job) in jobs.iter().enumerate() {
+        if jobs.len() > 1 {
+            note!("population {} of {}", number + 1, jobs.len());
+        }
+        match train(job, &workshop)? {
+            INTERRUPTED => return Ok(interrupted()),
+            code => stopped |= code == AGENT_STOPPED,
+        }
+    }
+    let shelf = Shelf::scan(&folder)?;
+    clips::record(&experiment, &shelf, &workshop)?;
+    let code = draw(args, &experiment, claims, &shelf)?;
+    Ok(if stopped { AGENT_STOPPED } else { code })
+}
+
+fn interrupted() -> u8 {
+    note!("`{}` once more goes on with the whole figure from here", command_line());
+    INTERRUPTED
+}
+
+/// Trains one population to its end.
+fn train(job: &Job, workshop: &Workshop) -> Result<u8, Failure> {
+    announce(&job.plan, workshop)?;
+    let threads = job.plan.threads;
+    let mut trainer = match job.work {
+        Work::Begin => Trainer::create(&job.path, job.plan.clone(), workshop, &command_line())?,
+        Work::Resume => Trainer::resume(&job.path, workshop, None, threads, None)?,
+        Work::Extend(frames) => Trainer::resume(&job.path, workshop, Some(frames), threads, None)?,
+    };
+    work(&mut trainer)
+}
+
+/// Writes the report from the runs that belong to the experiment, and prints what it found.
+fn draw(
+    args: &ReproduceArgs,
+    experiment: &Experiment,
+    claims: Vec<Claim>,
+    shelf: &Shelf,
+) -> Result<u8, Failure> {
+    let used = shelf.used(experiment);
+    if used.is_empty() {
+        return Err(Failure::usage(format!(
+            "{} holds no run of {}: `spectral reproduce {0}` without --report-only trains them",
+            args.out.join("runs").display(),
+            experiment.name,
+        )));
+    }
+    let paths: Vec<_> = used.keys().cloned().collect();
+    let mut runs = read_runs(&paths)?;
+    for run in &mut runs {
+        // A population may hold agents that only other figures ask for.
+        let wanted = used.get(&run.path).map(Vec::as_slice).unwrap_or_default();
+        run.agents.retain(|agent| wanted.contains(&agent.id));
+    }
+    let out = args.out.join(&experiment.name);
+    sweep(&out);
+    let options = ReportOptions {
+        title: title(experiment)?,
+        out,
+        baseline: Some("spectral".into()),
+        claims,
+        ..ReportOptions::default()
+    };
+    print_summary(&write_report(&runs, &options)?, args.table.json)
+}
+
+/// The experiment's title and, where the user made it shorter or longer, by how much.
+fn title(experiment: &Experiment) -> Result<String, Failure> {
+    let own = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
+    let longest = |e: &Experiment| e.plans.iter().map(|plan| plan.frames).max().unwrap_or(0);
+    let (asked, whole) = (longest(experiment), longest(&own));
+    Ok(if asked == whole {
+        experiment.title.clone()
+    } else {
+        format!("{} ({} of {} frames)", experiment.title, count(asked), count(whole))
+    })
+}
+
+/// Removes what a report that was killed left half-written.
+fn sweep(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') && name.ends_with(".tmp") {
+            // In nobody's way: not worth failing for.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The failure to write a file.
+fn cannot_write(path: &Path, error: &impl std::fmt::Display) -> Failure {
+    Failure { text: format!("cannot write {}: {error}", path.display()), exit_code: DATA }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spectral_report::Rule;
+    use spectral_train::presets::FIGURES;
+
+    #[test]
+    fn every_claim_is_about_tasks_and_agents_of_its_figure() {
+        for figure in FIGURES {
+            let experiment = Experiment::find(figure.name, &Overrides::default()).unwrap();
+            let claims = Claim::from_toml(figure.text, figure.name).unwrap();
+            assert_eq!(claims.is_empty(), experiment.computed.is_some(), "{}", figure.name);
+            for claim in &claims {
+                let mut tasks = vec![&claim.task];
+                if let Rule::HigherOnTask { than, .. } = &claim.rule {
+                    tasks.extend(than);
+                }
+                for task in tasks {
+                    let plan = experiment.plans.iter().find(|plan| plan.task == *task);
+                    let plan = plan.unwrap_or_else(|| panic!("{}: no task {task}", figure.name));
+                    for agent in claim.agents() {
+                        assert!(plan.agents.iter().any(|a| a.agent == agent), "{}: {agent}", figure.name);
+                    }
+                }
+                // At the paper's settings a flat curve that ends early decides nothing.
+                let paper = experiment.plans[0].protocol == "paper";
+                assert_eq!(claim.min_frames == 100_000_000, paper, "{}: {}", figure.name, claim.text);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The plan of a figure as people read it before anything starts.
+
+use super::interrupt;
+use crate::failure::Failure;
+use crate::output::note;
+use crate::progress::duration;
+use crate::table::count;
+use serde_json::json;
+use spectral_train::experiment::forecast::{Forecast, calibrate};
+use spectral_train::experiment::{Experiment, Job, Shelf, Work};
+use spectral_train::machine::{available_memory, human_bytes};
+use spectral_train::workshop::Workshop;
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Below this a trial says nothing.
+const SHORTEST_TRIAL: f64 = 0.5;
+const TRIAL: &str = ".trial-";
+
+/// What there is to say about a figure's plan.
+pub struct Outline {
+    name: String,
+    title: String,
+    paper: String,
+    tasks: Vec<TaskOutline>,
+    forecast: Forecast,
+    begun: usize,
+    /// Expected seconds, and the seconds of trial behind that.
+    seconds: Option<f64>,
+    trial: f64,
+}
+
+struct TaskOutline {
+    task: String,
+    agents: usize,
+    seeds: usize,
+    frames: u64,
+    runs: usize,
+    there: usize,
+}
+
+impl Outline {
+    /// Counts what is there and what is missing.
+    pub fn of(
+        experiment: &Experiment,
+        shelf: &Shelf,
+        jobs: &[Job],
+        workshop: &Workshop,
+    ) -> Result<Self, Failure> {
+        let mut tasks = Vec::new();
+        for plan in &experiment.plans {
+            let distinct = |values: Vec<String>| {
+                let mut values = values;
+                values.sort();
+                values.dedup();
+                values.len()
+            };
+            tasks.push(TaskOutline {
+                task: plan.task.clone(),
+                agents: distinct(plan.agents.iter().map(|a| a.agent.clone()).collect()),
+                seeds: distinct(plan.agents.iter().map(|a| a.seed.to_string()).collect()),
+                frames: plan.frames,
+                runs: plan.agents.len(),
+                there: plan.agents.iter().filter(|agent| shelf.has(plan, agent)).count(),
+            });
+        }
+        Ok(Outline {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            paper: experiment.paper.clone(),
+            tasks,
+            forecast: Forecast::of(jobs, workshop)?,
+            begun: jobs.iter().filter(|job| job.work != Work::Begin).count(),
+            seconds: None,
+            trial: 0.0,
+        })
+    }
+
+    /// Tries each task's population for its share of some seconds, and reckons how long all will take.
+    pub fn measure(
+        &mut self,
+        jobs: &[Job],
+        workshop: &Workshop,
+        out: &Path,
+        seconds: f64,
+    ) -> Result<(), Failure> {
+        if jobs.is_empty() {
+            self.seconds = Some(0.0);
+            return Ok(());
+        }
+        let mut tasks: Vec<&Job> = Vec::new();
+        for job in jobs {
+            if !tasks.iter().any(|other| other.plan.task == job.plan.task) {
+                tasks.push(job);
+            }
+        }
+        let share = seconds / tasks.len() as f64;
+        if share < SHORTEST_TRIAL {
+            return Ok(());
+        }
+        note!("measuring this machine for {} …", duration(seconds));
+        let mut expected = 0.0;
+        for job in tasks {
+            let folder = out.join(format!("{TRIAL}{}", std::process::id()));
+            let rate = calibrate(&job.plan, workshop, &folder, share, interrupt());
+            // A folder that was made for the trial alone is empty again; one that is in use is left.
+            let _ = std::fs::remove_dir(out);
+            let rate = rate?;
+            let Some(rate) = rate.filter(|_| !interrupt().load(Ordering::Relaxed)) else { return Ok(()) };
+            let same = jobs.iter().filter(|other| other.plan.task == job.plan.task);
+            expected += same.map(|job| job.frames_left as f64).sum::<f64>() / rate;
+        }
+        (self.seconds, self.trial) = (Some(expected), seconds);
+        Ok(())
+    }
+
+    /// The plan for people.
+    pub fn text(&self) -> String {
+        let paper = if self.paper.is_empty() { String::new() } else { format!(" ({})", self.paper) };
+        let mut lines = vec![format!("{}: {}{paper}", self.name, self.title)];
+        let width = self.tasks.iter().map(|t| t.task.len()).max().unwrap_or(0);
+        for t in &self.tasks {
+            let there = match t.there {
+                0 => "to be trained".to_string(),
+                n if n == t.runs => "all there".to_string(),
+                n => format!("{n} of {} runs are there", t.runs),
+            };
+            let (agents, seeds) = (plural(t.agents, "agent"), plural(t.seeds, "seed"));
+            lines.push(format!(
+                "  {:width$}   {agents} × {seeds} × {} frames   {there}",
+                t.task,
+                count(t.frames)
+            ));
+        }
+        let f = &self.forecast;
+        if f.jobs == 0 {
+            lines.push("  nothing to train: everything is there, the report will be drawn".into());
+            return lines.join("\n");
+        }
+        let begun = match self.begun {
+            0 => String::new(),
+            n => format!(", {n} of them begun already"),
+        };
+        lines.push(format!(
+            "  to train   {} frames in {} ({}{begun})",
+            count(f.frames),
+            plural(f.jobs, "population"),
+            plural(f.runs, "run")
+        ));
+        let available =
+            available_memory().map_or(String::new(), |bytes| format!(" of {} available", human_bytes(bytes)));
+        lines.push(format!("  memory     {}{available}", human_bytes(f.memory)));
+        lines.push(format!("  disk       {} at most, before compression", human_bytes(f.disk)));
+        let time = match self.seconds {
+            Some(seconds) => {
+                format!("about {}, by a trial of {}", duration(seconds), duration(self.trial))
+            }
+            None => "unknown: not measured (--calibrate SECONDS)".into(),
+        };
+        lines.push(format!("  time       {time}"));
+        lines.join("\n")
+    }
+
+    /// The plan for programs.
+    pub fn json(&self) -> String {
+        let task = |t: &TaskOutline| {
+            json!({
+                "task": t.task, "agents": t.agents, "seeds": t.seeds, "frames": t.frames, "runs": t.runs,
+                "there": t.there,
+            })
+        };
+        let f = &self.forecast;
+        let plan = json!({
+            "figure": self.name, "title": self.title, "paper": self.paper,
+            "tasks": self.tasks.iter().map(task).collect::<Vec<_>>(),
+            "populations": f.jobs, "runs": f.runs, "frames": f.frames, "memory_bytes": f.memory,
+            "memory_available_bytes": available_memory(), "disk_bytes": f.disk, "seconds": self.seconds,
+        });
+        serde_json::to_string_pretty(&plan).expect("plain values")
+    }
+}
+
+fn plural(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{} {what}s", count(n as u64)) }
+}
+
+/// Removes trials that a killed process left; one that is at work holds its lock.
+pub fn sweep_trials(out: &Path) {
+    let entries = std::fs::read_dir(out).into_iter().flatten().flatten();
+    for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(TRIAL)) {
+        let free = File::open(entry.path().join(".lock")).map_or(true, |lock| lock.try_lock().is_ok());
+        if free {
+            // In nobody's way: not worth failing for.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
