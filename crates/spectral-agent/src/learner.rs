@@ -252,14 +252,25 @@ impl Learner {
     pub fn update(&mut self) -> Result<(), NotFinite> {
         self.draw();
         self.make_targets();
-        let Buffers { targets, affine, .. } = &mut self.buffers;
-        if self.codec.before_forward(targets, &mut self.live_state, affine) {
-            self.network.affine_outputs(0, &affine.scale, &affine.shift);
-        }
+        self.change_outputs();
         let magnitude = self.make_gradients();
         if !magnitude.is_finite() {
             return Err(NotFinite { update: self.updates });
         }
+        self.descend();
+        Ok(())
+    }
+
+    /// What the codec does before the online forward pass.
+    fn change_outputs(&mut self) {
+        let Buffers { targets, affine, .. } = &mut self.buffers;
+        if self.codec.before_forward(targets, &mut self.live_state, affine) {
+            self.network.affine_outputs(0, &affine.scale, &affine.shift);
+        }
+    }
+
+    /// The backward pass and Adam's step.
+    fn descend(&mut self) {
         self.network.backward(&self.buffers.last, &self.buffers.trunk);
         let adam = AdamSettings {
             learning_rate: self.settings.learning_rate as f32,
@@ -269,7 +280,6 @@ impl Learner {
         };
         self.network.adam(&[adam], &[true]);
         self.updates += 1;
-        Ok(())
     }
 
     /// Copies the online network, and the codec's statistics with it, to the target.
@@ -552,5 +562,7 @@ fn restore_f64s(from: &mut StateReader<'_>, out: &mut [f64]) -> Result<(), State
     Ok(())
 }
 
+#[cfg(test)]
+mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ typedef long long i64;
 // What moves with every step.
 struct Counters {
     u64 newest;              // one past the newest complete record
+    u64 floor;               // records before this one are gone, though the ring had room for them
     u64 starting;            // 1 if the next observation begins an episode
     u64 updates;             // updates made
     u64 learns;              // 1 if this update changes the agent: it is staged, has something to sample and is finite

@@ -35,6 +35,8 @@ mirrors! {
     Counters {
         /// One past the newest complete record.
         newest: u64,
+        /// Records before this one are gone.
+        floor: u64,
         /// 1 if the next observation begins an episode.
         starting: u64,
         /// Updates made.

@@ -4,7 +4,7 @@
 extern "C" const u64* layout() {
     static const u64 all[] = {
         sizeof(Counters), sizeof(Agent), sizeof(Staged), sizeof(Row), sizeof(Decision),
-        AT(Counters, newest) AT(Counters, starting) AT(Counters, updates) AT(Counters, learns)
+        AT(Counters, newest) AT(Counters, floor) AT(Counters, starting) AT(Counters, updates) AT(Counters, learns)
         AT(Counters, not_finite) AT(Counters, error_magnitude) AT(Counters, step_size) AT(Counters, root_correction)
         AT(Agent, online) AT(Agent, target) AT(Agent, first) AT(Agent, second) AT(Agent, frames) AT(Agent, actions)
         AT(Agent, rewards) AT(Agent, flags) AT(Agent, scores) AT(Agent, live) AT(Agent, frozen) AT(Agent, codec)

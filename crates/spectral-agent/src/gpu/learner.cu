@@ -47,7 +47,7 @@ extern "C" __global__ void insert(Agent* agents, const Staged* staged, const voi
 extern "C" __global__ void gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];
-    const Valid valid = valid_records(agent, agent.counters->newest);
+    const Valid valid = valid_records(agent, agent.counters->newest, agent.counters->floor);
     // Every block finds out for itself, because blocks run in any order; the first one tells the later kernels.
     const bool learns = staged[p].active && valid.end > valid.first && agent.counters->not_finite == 0;
     const bool writes = thread() == 0 && set == 0;

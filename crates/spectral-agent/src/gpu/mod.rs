@@ -5,4 +5,6 @@
 //! [`Learner`](crate::learner::Learner).
 
 pub mod abi;
+#[cfg(test)]
+pub(crate) mod emulator;
 pub mod source;

@@ -32,9 +32,10 @@ struct Valid {
     u64 first, end;
 };
 
-static __device__ inline Valid valid_records(const Agent& agent, u64 newest) {
+static __device__ inline Valid valid_records(const Agent& agent, u64 newest, u64 floor) {
     Valid valid;
-    valid.first = (newest > agent.capacity ? newest - agent.capacity : 0) + STACK - 1;
+    const u64 kept = newest > agent.capacity ? newest - agent.capacity : 0;
+    valid.first = (kept > floor ? kept : floor) + STACK - 1;
     const u64 end = newest > N_STEP ? newest - N_STEP : 0;
     valid.end = end > valid.first ? end : valid.first;
     return valid;

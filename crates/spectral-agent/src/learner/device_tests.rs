@@ -1,0 +1,583 @@
+//! The device code against the learner: the same random life, step by step, and every number that the kernels write.
+//!
+//! The networks are the learner's own: their outputs are handed to the kernels, so that what is compared is replay, codecs,
+//! gradients, statistics, diagnostics and counters. With one lane and one thread nothing may differ by a bit.
+
+use super::*;
+use crate::codecs::build as build_codec;
+use crate::gpu::abi::{self, RowHead, Staged};
+use crate::gpu::emulator::Emulator;
+use crate::gpu::source::{Shape, Source, build};
+use std::ffi::c_void;
+
+const BATCH: usize = 8;
+const N_STEP: usize = 3;
+const ACTIONS: usize = 3;
+const CAPACITY: usize = 40;
+const HIDDEN: usize = 6;
+
+/// Every codec, at defaults and at its main variants.
+const VARIANTS: &[&str] = &[
+    "codec=clipped",
+    "codec=compressed",
+    "codec=compressed transform=log error_correction=false",
+    "codec=popart",
+    "codec=spectral",
+    "codec=spectral weights=exponential undo_last_layer=false",
+    "codec=spectral encoding=binary weights=uniform",
+    "codec=spectral base=3 max_frequency=6",
+    "codec=categorical",
+    "codec=categorical targets=projection support=sqrt readout=mean support_max=2000 atoms=33",
+];
+
+fn task(observation: ObservationSpec) -> TaskSpec {
+    TaskSpec {
+        name: "test".into(),
+        observation,
+        actions: (0..ACTIONS).map(|a| a.to_string()).collect(),
+        frames_per_step: 1,
+        max_player_score: 3,
+    }
+}
+
+fn learner(pairs: &str, observation: ObservationSpec, seed: u64) -> Learner {
+    let mut settings = AgentSettings {
+        batch: BATCH,
+        n_step: N_STEP,
+        replay: CAPACITY,
+        network: NetworkKind::Mlp,
+        ..Default::default()
+    };
+    settings.hidden = HIDDEN.to_string();
+    settings.learning_rate = 1e-3;
+    settings.statistics_rate = 0.05;
+    for pair in pairs.split(' ') {
+        let (key, value) = pair.split_once('=').unwrap();
+        settings.set(key, value).unwrap();
+    }
+    let codec = build_codec(&settings).unwrap();
+    let mut learner = Learner::new(settings, codec, &task(observation), seed).unwrap();
+    // Outputs of every head, and target outputs that differ from the online ones. One agent keeps its zeros, so that
+    // all actions are equally good.
+    let mut rng = Stream::new(seed, Purpose::Other, 77);
+    for which in [Which::Online, Which::Target].into_iter().filter(|_| !pairs.contains("base=3")) {
+        learner.network.parameters_mut(which, 0).fill_with(|| rng.unit_f32() - 0.5);
+    }
+    learner
+}
+
+/// What the device holds of one agent, in main memory.
+struct Twin {
+    online: Vec<f32>,
+    target: Vec<f32>,
+    bytes: Vec<u8>,
+    floats: Vec<f32>,
+    actions: Vec<u8>,
+    rewards: Vec<f32>,
+    flags: Vec<u8>,
+    scores: Vec<u8>,
+    live: Vec<f64>,
+    frozen: Vec<f64>,
+    codec: Vec<f64>,
+    sums: Vec<f64>,
+    counters: Box<abi::Counters>,
+}
+
+impl Twin {
+    fn new(learner: &Learner, constants: &[f64]) -> Self {
+        let len = CAPACITY * learner.replay.spec().len();
+        let frequencies = if learner.codec.has_frequencies() { learner.codec.outputs() } else { 0 };
+        let vector = matches!(learner.replay.spec(), ObservationSpec::Vector { .. });
+        Twin {
+            online: learner.network.parameters(Which::Online, 0).to_vec(),
+            target: learner.network.parameters(Which::Target, 0).to_vec(),
+            bytes: vec![0; if vector { 0 } else { len }],
+            floats: vec![0.0; if vector { len } else { 0 }],
+            actions: vec![0; CAPACITY],
+            rewards: vec![0.0; CAPACITY],
+            flags: vec![0; CAPACITY],
+            scores: vec![0; CAPACITY],
+            live: learner.codec.init(),
+            frozen: learner.codec.init(),
+            codec: constants.to_vec(),
+            sums: vec![0.0; abi::sums_len(frequencies, 4)],
+            counters: Box::new(abi::Counters { starting: 1, ..Default::default() }),
+        }
+    }
+
+    fn agent(&mut self, learner: &Learner, kind: u64) -> abi::Agent {
+        fn at<T>(buffer: &mut [T]) -> u64 {
+            buffer.as_mut_ptr() as u64
+        }
+        let (settings, codec) = (&learner.settings, &learner.codec);
+        let vector = self.bytes.is_empty();
+        abi::Agent {
+            online: at(&mut self.online),
+            target: at(&mut self.target),
+            first: 0,
+            second: 0,
+            frames: if vector { at(&mut self.floats) } else { at(&mut self.bytes) },
+            actions: at(&mut self.actions),
+            rewards: at(&mut self.rewards),
+            flags: at(&mut self.flags),
+            scores: at(&mut self.scores),
+            live: at(&mut self.live),
+            frozen: at(&mut self.frozen),
+            codec: at(&mut self.codec),
+            sums: at(&mut self.sums),
+            counters: std::ptr::from_mut(self.counters.as_mut()) as u64,
+            seed: learner.seed,
+            capacity: CAPACITY as u64,
+            kind,
+            outputs: codec.outputs() as u64,
+            encoded: codec.encoded() as u64,
+            state: self.live.len() as u64,
+            frequencies: if codec.has_frequencies() { codec.outputs() as u64 } else { 0 },
+            scores_told: 4,
+            error_correction: codec.error_correction().into(),
+            undo_last_layer: codec.undo_last_layer().into(),
+            parameters: self.online.len() as u64,
+            discount: settings.discount,
+            learning_rate: settings.learning_rate,
+            beta1: settings.adam_beta1,
+            beta2: settings.adam_beta2,
+            epsilon: settings.adam_epsilon,
+        }
+    }
+}
+
+/// Numbers that may differ by a share of themselves and of the largest among them; `same(0.0)` asks for equality.
+fn same(tolerance: f64) -> impl Fn(&str, &[f64], &[f64]) {
+    move |what, got, want| {
+        assert_eq!(got.len(), want.len(), "{what}");
+        let size = want.iter().filter(|w| w.is_finite()).fold(0.0f64, |size, w| size.max(w.abs()));
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            let close = (g - w).abs() <= tolerance * (w.abs() + 0.1 * size);
+            assert!(g == w || (g.is_nan() && w.is_nan()) || close, "{what}: element {i} is {g}, not {w}");
+        }
+    }
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// Everything that a submission passes around.
+struct Life {
+    emulator: Emulator,
+    observation: ObservationSpec,
+    pitch: usize,
+    source: Source,
+    learners: Vec<Learner>,
+    twins: Vec<Twin>,
+    agents: Vec<abi::Agent>,
+    staged: Vec<Staged>,
+    rows: Vec<u64>,
+    acting: Vec<u32>,
+    input: Vec<u32>,
+    tolerance: f64,
+    rng: Stream,
+    learned: usize,
+}
+
+fn pointer<T>(buffer: &mut [T]) -> *mut c_void {
+    buffer.as_mut_ptr().cast()
+}
+
+impl Life {
+    fn new(
+        observation: ObservationSpec,
+        variants: &[&str],
+        lanes: u32,
+        threads: u32,
+        tolerance: f64,
+    ) -> Option<Life> {
+        let learners: Vec<Learner> =
+            variants.iter().zip(3..).map(|(pairs, seed)| learner(pairs, observation, seed)).collect();
+        let pitch = 5 + ACTIONS * learners.iter().map(|l| l.codec.outputs()).max()?;
+        let head_at = learners[0].network.last_layer_at();
+        let shape = Shape {
+            batch: BATCH,
+            n_step: N_STEP,
+            actions: ACTIONS,
+            observation,
+            head_at,
+            head_in: HIDDEN,
+            pitch,
+        };
+        let source = build(&shape, &learners.iter().map(|l| l.codec.as_ref()).collect::<Vec<_>>()).unwrap();
+        let emulator = Emulator::new(&source.text, lanes, threads)?;
+        let mut twins: Vec<Twin> = learners
+            .iter()
+            .zip(&source.constants)
+            .map(|(learner, constants)| Twin::new(learner, constants))
+            .collect();
+        let agents = twins.iter_mut().zip(&learners).zip(&source.kinds);
+        let agents = agents.map(|((twin, learner), &kind)| twin.agent(learner, kind)).collect();
+        let population = learners.len();
+        // Words: enough for bytes, exactly as many as there are floats.
+        let stacked = observation.len() * observation.stack();
+        Some(Life {
+            emulator,
+            observation,
+            pitch,
+            twins,
+            agents,
+            staged: vec![Staged::default(); population],
+            rows: vec![0; population * BATCH * abi::row_bytes(N_STEP) / 8],
+            acting: vec![0; population * stacked],
+            input: vec![0; 2 * population * BATCH * stacked],
+            tolerance,
+            rng: Stream::new(9, Purpose::Other, 5),
+            learned: 0,
+            source,
+            learners,
+        })
+    }
+
+    fn row(&self, agent: usize, row: usize) -> RowHead {
+        let words = abi::row_bytes(N_STEP) / 8;
+        let bytes: Vec<u8> = self.rows[(agent * BATCH + row) * words..][..size_of::<RowHead>() / 8]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        RowHead::from_bytes(&bytes).unwrap()
+    }
+
+    /// Compares one stacked sample of the device, channel-last, with the learner's planes.
+    fn check_stack(&self, what: &str, buffer: &[u32], sample: usize, want: &Stacks, want_row: usize) {
+        let stacked = self.observation.len() * self.observation.stack();
+        match (want, self.observation) {
+            (Stacks::Floats(want), _) => {
+                let got = buffer[sample * stacked..][..stacked].iter().map(|&bits| f32::from_bits(bits));
+                assert!(got.eq(want[want_row * stacked..][..stacked].iter().copied()), "{what}");
+            }
+            (Stacks::Bytes(want), ObservationSpec::Planes { channels, height, width, stack }) => {
+                let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let (planes, area) = (stack * channels, height * width);
+                for (i, &got) in bytes[sample * stacked..][..stacked].iter().enumerate() {
+                    let (pixel, plane) = (i / planes, i % planes);
+                    assert_eq!(got, want[want_row * stacked + plane * area + pixel], "{what}: byte {i}");
+                }
+            }
+            _ => unreachable!(),
+        }
+    }
+
+    /// A random outcome of the step before: rewards of all sizes, the large ones later, ends and time-outs.
+    fn outcome(&mut self, step: usize) -> Outcome {
+        let rng = &mut self.rng;
+        let sign = if rng.chance(0.4) { -1.0 } else { 1.0 };
+        let reward =
+            sign * [0.0, 0.0, 0.3, 1.0, 6.5, 63.0, 700.25, 3e4, 5e6][rng.below((3 + step / 12).min(9))];
+        Outcome {
+            action: rng.below(ACTIONS) as u8,
+            reward,
+            terminal: rng.chance(0.1),
+            truncated: rng.chance(0.15),
+            player_score: [0, 1, 2, 3, 200][rng.below(5)],
+        }
+    }
+
+    fn record(&mut self, step: usize) {
+        for p in 0..self.learners.len() {
+            let outcome = self.outcome(step);
+            // Each agent sits out a step now and then.
+            let active = (step + p) % 11 != 4;
+            let first = self.learners[p].transitions() == 0 && step < 2;
+            self.staged[p] = Staged {
+                active: active.into(),
+                has_outcome: (!first).into(),
+                action: outcome.action.into(),
+                flags: u64::from(outcome.terminal) * abi::TERMINAL
+                    + u64::from(outcome.truncated) * abi::TRUNCATED,
+                player_score: outcome.player_score.into(),
+                reward: outcome.reward.into(),
+            };
+            if active && !first {
+                self.learners[p].record(outcome);
+            }
+        }
+        let grid = [self.learners.len(), 1, 1];
+        self.emulator.launch("record", grid, [pointer(&mut self.agents), pointer(&mut self.staged)]);
+        for (twin, learner) in self.twins.iter().zip(&self.learners) {
+            assert_eq!(twin.counters.newest, learner.transitions());
+        }
+    }
+
+    fn observe_and_act(&mut self) {
+        let (population, len) = (self.learners.len(), self.observation.len());
+        let bytes: Vec<u8> = (0..population * len).map(|_| self.rng.below(256) as u8).collect();
+        let floats: Vec<f32> = (0..population * len).map(|_| self.rng.unit_f32()).collect();
+        let vector = matches!(self.observation, ObservationSpec::Vector { .. });
+        let from: *mut c_void = if vector { floats.as_ptr() as _ } else { bytes.as_ptr() as _ };
+        let arguments =
+            [pointer(&mut self.agents), pointer(&mut self.staged), from, pointer(&mut self.acting)];
+        self.emulator.launch("insert", [population, 1, 1], arguments);
+        let mut outputs = vec![0.0f32; population * self.pitch];
+        let mut wanted = vec![None; population];
+        for p in (0..population).filter(|&p| self.staged[p].active == 1) {
+            let learner = &mut self.learners[p];
+            match learner.observation() {
+                Observation::Planes(to) => to.copy_from_slice(&bytes[p * len..][..len]),
+                Observation::Vector(to) => to.copy_from_slice(&floats[p * len..][..len]),
+            }
+            wanted[p] = Some(learner.act());
+            let current = learner.buffers.current.samples();
+            let row = learner.network.forward(Which::Online, current, 1);
+            outputs[p * self.pitch..][..row.len()].copy_from_slice(row);
+            self.check_stack("the stack for acting", &self.acting, p, &self.learners[p].buffers.current, 0);
+        }
+        let mut decisions = vec![abi::Decision::default(); population];
+        let arguments = [pointer(&mut self.agents), pointer(&mut outputs), pointer(&mut decisions)];
+        self.emulator.launch("choose", [population, 1, 1], arguments);
+        for (decision, wanted) in decisions.iter().zip(wanted) {
+            assert!(wanted.is_none_or(|action| decision.action == action as u64 && decision.not_finite == 0));
+        }
+    }
+
+    /// Outputs of the agents that learn, as the device's networks would leave them; garbage elsewhere.
+    fn outputs(&mut self, which: Which) -> Vec<f32> {
+        let mut all = vec![f32::NAN; self.learners.len() * BATCH * self.pitch];
+        for (p, learner) in
+            self.learners.iter_mut().enumerate().filter(|(p, _)| self.twins[*p].counters.learns == 1)
+        {
+            let stacks = match which {
+                Which::Online => &learner.buffers.states,
+                Which::Target => &learner.buffers.next_states,
+            };
+            let width = ACTIONS * learner.codec.outputs();
+            let outputs = learner.network.forward(which, stacks.samples(), BATCH);
+            for (row, values) in outputs.chunks_exact(width).enumerate() {
+                all[(p * BATCH + row) * self.pitch..][..width].copy_from_slice(values);
+            }
+        }
+        all
+    }
+
+    /// One update on both sides. `poisoned` is an agent whose online outputs turn into something that is not finite.
+    fn update(&mut self, poisoned: Option<usize>) {
+        let population = self.learners.len();
+        let same = same(self.tolerance);
+        let arguments = [
+            pointer(&mut self.agents),
+            pointer(&mut self.rows),
+            pointer(&mut self.staged),
+            pointer(&mut self.input),
+        ];
+        self.emulator.launch("gather", [BATCH, 2, population], arguments);
+        for p in 0..population {
+            let learns = self.staged[p].active == 1 && self.learners[p].can_update();
+            assert_eq!(self.twins[p].counters.learns, u64::from(learns));
+            if learns {
+                self.learners[p].draw();
+                self.check_rows(p);
+            }
+        }
+        let learning: Vec<usize> = (0..population).filter(|&p| self.twins[p].counters.learns == 1).collect();
+        let mut next = self.outputs(Which::Target);
+        let (k, e) = (self.source.most_outputs, self.source.most_encoded);
+        let (mut targets, mut returns) =
+            (vec![7.0f32; population * BATCH * k], vec![7.0f32; population * BATCH * e]);
+        let arguments = [
+            pointer(&mut self.agents),
+            pointer(&mut self.rows),
+            pointer(&mut next),
+            pointer(&mut targets),
+            pointer(&mut returns),
+        ];
+        self.emulator.launch("targets", [population, 1, 1], arguments);
+        for &p in &learning {
+            let (learner, twin) = (&mut self.learners[p], &self.twins[p]);
+            learner.make_targets();
+            learner.change_outputs();
+            let (own_k, own_e) = (learner.codec.outputs(), learner.codec.encoded());
+            for row in 0..BATCH {
+                let got = &targets[(p * BATCH + row) * k..][..own_k];
+                same("targets", &wide(got), &wide(&learner.buffers.targets[row * own_k..][..own_k]));
+                let got = &returns[(p * BATCH + row) * e..][..own_e];
+                same("returns", &wide(got), &wide(&learner.buffers.returns[row * own_e..][..own_e]));
+            }
+            same("the state before the forward pass", &twin.live, &learner.live_state);
+            same("the last layer", &wide(&twin.online), &wide(learner.network.parameters(Which::Online, 0)));
+        }
+        let mut online = self.outputs(Which::Online);
+        if let Some(p) = poisoned {
+            online[p * BATCH * self.pitch..][..self.pitch].fill(f32::INFINITY);
+        }
+        let (mut last, mut trunk) = (vec![7.0f32; online.len()], vec![7.0f32; online.len()]);
+        let arguments = [
+            pointer(&mut self.agents),
+            pointer(&mut self.rows),
+            pointer(&mut online),
+            pointer(&mut targets),
+            pointer(&mut returns),
+            pointer(&mut last),
+            pointer(&mut trunk),
+        ];
+        self.emulator.launch("gradients", [population, 1, 1], arguments);
+        for p in 0..population {
+            let own = p * BATCH * self.pitch..(p + 1) * BATCH * self.pitch;
+            let (last, trunk) = (&last[own.clone()], &trunk[own]);
+            let updates = self.learners[p].updates;
+            let counters = *self.twins[p].counters;
+            if poisoned == Some(p) {
+                assert_eq!(
+                    (counters.not_finite, counters.learns, counters.updates),
+                    (updates + 1, 0, updates)
+                );
+            } else if learning.contains(&p) {
+                self.check_gradients(p, last, trunk);
+                continue;
+            }
+            assert!(last.iter().chain(trunk).all(|&g| g == 0.0), "an agent that does not learn");
+            assert_eq!(counters.updates, updates);
+        }
+        self.learned += learning.len();
+    }
+
+    fn check_rows(&self, p: usize) {
+        let learner = &self.learners[p];
+        let b = &learner.buffers;
+        for row in 0..BATCH {
+            let got = self.row(p, row);
+            assert_eq!((got.index, got.action), (b.indices[row], b.actions[row] as u64));
+            assert_eq!((got.live == 1, got.player_score), (b.live[row], b.scores[row].into()));
+            assert_eq!(got.bootstrap, f64::from(b.bootstrap[row]));
+            let population = self.learners.len();
+            self.check_stack("a state", &self.input, p * BATCH + row, &b.states, row);
+            let sample = (population + p) * BATCH + row;
+            self.check_stack("a next state", &self.input, sample, &b.next_states, row);
+        }
+    }
+
+    fn check_gradients(&mut self, p: usize, last: &[f32], trunk: &[f32]) {
+        let same = same(self.tolerance);
+        let (learner, twin) = (&mut self.learners[p], &mut self.twins[p]);
+        assert!(learner.make_gradients().is_finite());
+        let width = ACTIONS * learner.codec.outputs();
+        for row in 0..BATCH {
+            for (got, want) in [(last, &learner.buffers.last), (trunk, &learner.buffers.trunk)] {
+                let got = &got[row * self.pitch..][..self.pitch];
+                same("gradients", &wide(&got[..width]), &wide(&want[row * width..][..width]));
+                assert!(got[width..].iter().all(|&g| g == 0.0));
+            }
+        }
+        same("the codec's state", &twin.live, &learner.live_state);
+        same("the error's magnitude", &[twin.counters.error_magnitude], &[learner.error_magnitude]);
+        let mut bytes = StateWriter::default();
+        learner.diagnostics.save(&mut bytes);
+        let bytes = bytes.into_bytes();
+        let mut reader = StateReader::new(&bytes);
+        let sums: Vec<f64> = (0..3).flat_map(|_| reader.f64s().unwrap()).collect();
+        same("diagnostics", &twin.sums, &sums);
+        learner.descend();
+        assert_eq!(twin.counters.updates, learner.updates);
+        let t = learner.updates as f64;
+        let correction = |beta: f64| 1.0 - f64::from(beta as f32).powf(t);
+        let rate = f64::from(learner.settings.learning_rate as f32) / correction(learner.settings.adam_beta1);
+        assert_eq!(twin.counters.step_size, rate);
+        assert_eq!(twin.counters.root_correction, 1.0 / correction(learner.settings.adam_beta2).sqrt());
+        twin.online.copy_from_slice(learner.network.parameters(Which::Online, 0));
+    }
+
+    fn refresh(&mut self) {
+        let grid = [2, self.learners.len(), 1];
+        self.emulator.launch("refresh", grid, [pointer(&mut self.agents), pointer(&mut self.staged)]);
+        let same = same(self.tolerance);
+        for (p, (learner, twin)) in self.learners.iter_mut().zip(&self.twins).enumerate() {
+            if self.staged[p].active == 1 {
+                learner.refresh_target();
+            }
+            assert_eq!(twin.target, learner.network.parameters(Which::Target, 0));
+            same("the frozen state", &twin.frozen, &learner.frozen_state);
+        }
+    }
+
+    /// Compares what replay holds in the end.
+    fn check_records(&mut self) {
+        for (learner, twin) in self.learners.iter().zip(&self.twins) {
+            let mut copy = Replay::new(self.observation, CAPACITY, N_STEP);
+            let mut counters = StateWriter::default();
+            learner.replay.save(&mut counters);
+            copy.restore(&mut StateReader::new(&counters.into_bytes())).unwrap();
+            let mut records = [&twin.actions[..], &twin.flags, &twin.scores].concat();
+            records.extend(twin.rewards.iter().flat_map(|r| r.to_le_bytes()));
+            records.extend(&twin.bytes);
+            records.extend(twin.floats.iter().flat_map(|x| x.to_le_bytes()));
+            copy.read_range(0, CAPACITY as u64, &records).unwrap();
+            let (first, count) = (learner.replay.oldest(), learner.replay.newest() - learner.replay.oldest());
+            let (mut got, mut want) = (vec![], vec![]);
+            copy.write_range(first, count, &mut got);
+            learner.replay.write_range(first, count, &mut want);
+            assert_eq!(got, want);
+        }
+    }
+
+    fn live(&mut self, steps: usize) {
+        for step in 0..steps {
+            self.record(step);
+            if step % 4 == 3 {
+                self.update(None);
+            }
+            if step % 24 == 15 {
+                self.refresh();
+            }
+            if step == CAPACITY + 20 {
+                for (learner, twin) in self.learners.iter_mut().zip(&mut self.twins) {
+                    let floor = learner.transitions() - 12;
+                    learner.forget_before(floor);
+                    twin.counters.floor = floor;
+                }
+            }
+            self.observe_and_act();
+        }
+        self.check_records();
+        self.update(Some(1));
+        // Nothing moves an agent whose values are not finite, and the others go on.
+        let before = *self.twins[1].counters;
+        let arguments = [
+            pointer(&mut self.agents),
+            pointer(&mut self.rows),
+            pointer(&mut self.staged),
+            pointer(&mut self.input),
+        ];
+        self.emulator.launch("gather", [BATCH, 2, self.learners.len()], arguments);
+        assert_eq!(*self.twins[1].counters, before);
+        assert_eq!(self.twins[0].counters.learns, 1);
+    }
+}
+
+/// Screens of four planes: the path that moves four pixels at a time.
+#[test]
+fn screens_agree_to_the_bit() {
+    let screen = ObservationSpec::Planes { channels: 1, height: 6, width: 6, stack: 4 };
+    let Some(mut life) = Life::new(screen, VARIANTS, 1, 1, 0.0) else { return };
+    life.live(122);
+    assert!(life.learned > 200, "{} updates were compared", life.learned);
+}
+
+/// Boards of other depths: the general path.
+#[test]
+fn boards_agree_to_the_bit() {
+    let board = ObservationSpec::Planes { channels: 3, height: 3, width: 5, stack: 2 };
+    let Some(mut life) = Life::new(board, &["codec=spectral", "codec=popart"], 1, 1, 0.0) else { return };
+    life.live(122);
+}
+
+#[test]
+fn vectors_agree_to_the_bit() {
+    let vector = ObservationSpec::Vector { len: 5 };
+    let Some(mut life) = Life::new(vector, &["codec=compressed", "codec=categorical"], 1, 1, 0.0) else {
+        return;
+    };
+    life.live(122);
+}
+
+/// Sixteen threads in teams of four, with real barriers: sums have another order, and nothing else may change.
+#[test]
+fn teams_of_threads_agree_but_for_rounding() {
+    let screen = ObservationSpec::Planes { channels: 1, height: 6, width: 6, stack: 4 };
+    let Some(mut life) = Life::new(screen, VARIANTS, 4, 16, 2e-5) else { return };
+    life.live(50);
+}
