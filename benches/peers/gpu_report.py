@@ -67,13 +67,13 @@ def print_table(rows, title):
     """Median (minimum) milliseconds, one row per variant, one column per population."""
     populations = sorted({row["P"] for row in rows})
     print(f"# {title}: median (minimum) ms")
-    print("# " + f"{'what':7} {'variant':22} {'precision':9}" + "".join(f"{'P = ' + str(p):>18}" for p in populations))
+    print("# " + f"{'what':7} {'variant':22} {'precision':9}" + "".join(f"{'P = ' + str(p):>20}" for p in populations))
     for key in sorted({(row["what"], row["variant"], row["precision"]) for row in rows}, reverse=True):
         cells = {}
         for row in rows:
             if (row["what"], row["variant"], row["precision"]) == key:
                 cells[row["P"]] = f"{row['ms_median']:.4f} ({row['ms_min']:.4f})"
-        print("# " + f"{key[0]:7} {key[1]:22} {key[2]:9}" + "".join(f"{cells.get(p, '-'):>18}" for p in populations))
+        print("# " + f"{key[0]:7} {key[1]:22} {key[2]:9}" + "".join(f"{cells.get(p, '-'):>20}" for p in populations))
 
 
 def emit(stack, variant, precision, agents, what, times, versions):

@@ -113,14 +113,20 @@ class Network:
         return y, (y * 2.0 ** jnp.arange(HEADS)).sum(2).argmax(1)
 
 
+def take(table, rows):
+    """Rows of a table that are known to exist: without this promise JAX masks what it gathers."""
+    return table.at[rows].get(mode="promise_in_bounds")
+
+
 def one_agent(network, learning_rate, state, target, replay, at):
     """One update of one agent from the transitions `at`."""
     p, first, second, statistics = state["net"], state["first"], state["second"], state
-    meta = replay["meta"][at]
-    following, greedy = network.values(target, replay["frames"][replay["slots"][at + STEPS]])
-    following = jnp.take_along_axis(following, greedy[:, None, None], 1)[:, 0]
-    returns = (replay["rewards"][at[:, None] + jnp.arange(STEPS)] * meta[:, :STEPS, None]).sum(1)
-    x = network.enter(replay["frames"][replay["slots"][at]])
+    meta = take(replay["meta"], at)
+    following, greedy = network.values(target, take(replay["frames"], take(replay["slots"], at + STEPS)))
+    following = jnp.take_along_axis(following, greedy[:, None, None], 1, mode="promise_in_bounds")[:, 0]
+    rewards = take(replay["rewards"], at[:, None] + jnp.arange(STEPS))
+    returns = (rewards * meta[:, :STEPS, None]).sum(1)
+    x = network.enter(take(replay["frames"], take(replay["slots"], at)))
     hidden, pull = jax.vjp(lambda q: network.trunk(q, x), {name: p[name] for name in problem.TRUNK})
     y = network.heads(p, hidden)[:, :OUTPUTS].reshape(-1, ACTIONS, HEADS)
     chosen = (meta[:, ACTION, None] == jnp.arange(ACTIONS))[:, :, None]
@@ -142,7 +148,7 @@ def one_agent(network, learning_rate, state, target, replay, at):
     gradients = {"w5": network.product(hidden.T, plain), "b5": plain.sum(0)}
     gradients |= pull(network.product(weighted, p["w5"].T).astype(hidden.dtype))[0]
     updates = state["updates"] + 1
-    correction1, correction2 = 1 - problem.BETA1**updates, 1 - problem.BETA2**updates
+    correction1, correction2 = (-jnp.expm1(updates * float(np.log(b))) for b in (problem.BETA1, problem.BETA2))
     made = {"net": {}, "first": {}, "second": {}}
     for name, g in gradients.items():
         m = first[name] + (1 - problem.BETA1) * (g - first[name])

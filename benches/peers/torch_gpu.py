@@ -192,13 +192,13 @@ class Learner:
         self.sizes = 2.0 ** torch.arange(HEADS, device=DEVICE)
         self.actions = torch.arange(ACTIONS, device=DEVICE)
         self.always = torch.arange(HEADS, device=DEVICE) == 0
-        betas = (problem.BETA1, problem.BETA2)
         if compiled:
             self.first, self.second = ({k: torch.zeros_like(v) for k, v in self.online.items()} for _ in range(2))
             self.updates = torch.zeros((), device=DEVICE)
         else:
             for name in problem.TRUNK:
                 self.online[name].requires_grad_()
+            betas = (problem.BETA1, problem.BETA2)
             options = {"lr": learning_rate, "betas": betas, "eps": problem.EPSILON, "fused": True}
             self.adam = torch.optim.Adam(self.online.values(), capturable=DEVICE == "cuda", **options)
 
@@ -266,7 +266,8 @@ class Learner:
     def plain_adam(self, gradients):
         """Adam written out, for the compiler to fuse."""
         self.updates.add_(1)
-        correction1, correction2 = (1 - beta**self.updates for beta in (problem.BETA1, problem.BETA2))
+        betas = (problem.BETA1, problem.BETA2)
+        correction1, correction2 = (-torch.expm1(self.updates * float(np.log(beta))) for beta in betas)
         for name, gradient in gradients.items():
             first, second = self.first[name], self.second[name]
             first.lerp_(gradient, 1 - problem.BETA1)
