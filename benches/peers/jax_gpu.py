@@ -308,6 +308,7 @@ def work(args):
 def selftest(args):
     """Two updates in fp32 from the same inputs: each form, alone and as one of two agents, against float64."""
     failures, saved, pair = [], None, {}
+    wanted = [problem.reference(problem.small_problem(2), agent) for agent in range(2)]
     for agents in (2, 1):
         small = problem.small_problem(agents)
         for form in ("blocks", "patches", "conv"):
@@ -325,8 +326,7 @@ def selftest(args):
             for agent in range(agents):
                 before = {k: v[agent] for k, v in small["online"].items()}
                 label = f"jax {form}, agent {agent} of {agents}"
-                wanted = problem.reference(small, agent)
-                problem.check(label + " against float64", problem.agent_of(made, agent), wanted, before, failures)
+                problem.check(label + " against float64", problem.agent_of(made, agent), wanted[agent], before, failures)
                 if agents == 1:
                     alone = problem.agent_of(pair[form], 0)
                     problem.check(label + " against the same of 2", problem.agent_of(made, 0), alone, before, failures)

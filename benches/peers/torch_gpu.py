@@ -402,7 +402,8 @@ def work(args):
 def selftest(args):
     """Two updates in fp32 from the same inputs: each form, alone and as one of two agents, against float64."""
     set_precision("fp32")
-    failures, saved = [], None
+    failures, saved, pair = [], None, {}
+    wanted = [problem.reference(problem.small_problem(2), agent) for agent in range(2)]
     for agents in (2, 1):
         small = problem.small_problem(agents)
         for form, compiled in (("conv", False), ("conv-nchw", False), ("blocks", False), ("blocks", True)):
@@ -420,14 +421,12 @@ def selftest(args):
             for agent in range(agents):
                 before = {k: v[agent] for k, v in small["online"].items()}
                 label = f"torch {'compiled ' if compiled else ''}{form}, agent {agent} of {agents}"
-                wanted = problem.reference(small, agent)
-                problem.check(label + " against float64", problem.agent_of(state, agent), wanted, before, failures)
+                problem.check(label + " against float64", problem.agent_of(state, agent), wanted[agent], before, failures)
                 if agents == 1 and not compiled:
                     alone = problem.agent_of(pair[form], 0)
                     problem.check(label + " against the same of 2", problem.agent_of(state, 0), alone, before, failures)
             if agents == 2 and not compiled:
-                pair = {form: state, **(pair if saved else {})}
-                saved = saved or state
+                pair[form], saved = state, saved or state
     return problem.finish_selftest(args, saved, failures)
 
 
