@@ -15,6 +15,7 @@ mod architecture;
 mod backend;
 pub mod bench;
 mod cpu;
+pub mod cuda;
 pub mod layout;
 mod network;
 

@@ -1,0 +1,467 @@
+//! One CUDA device: memory, kernels, streams and graphs, found at run time.
+//!
+//! Everything here works without a CUDA toolkit at build time, and without a GPU at run time says why not.
+
+use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, result, sys};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// The oldest architecture that the kernels run on: bf16 and TF32 products, and asynchronous shared memory.
+const OLDEST: (i32, i32) = (8, 0);
+
+/// Why a device cannot be used or stopped working, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaError(pub String);
+
+impl std::fmt::Display for CudaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CudaError {}
+
+/// Says what was being done when the driver refused.
+pub(crate) fn doing(what: impl std::fmt::Display) -> impl FnOnce(DriverError) -> CudaError {
+    move |error| {
+        let name =
+            error.error_name().ok().map_or("unknown error".into(), |n| n.to_string_lossy().into_owned());
+        let hint = match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                ": use fewer agents, a smaller replay (--set replay=…) or a smaller batch"
+            }
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => ": no GPU is visible (see CUDA_VISIBLE_DEVICES)",
+            sys::CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+            | sys::CUresult::CUDA_ERROR_INVALID_IMAGE
+            | sys::CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => ": the driver is too old; update it",
+            _ => "",
+        };
+        CudaError(format!("CUDA failed to {what} ({name}){hint}"))
+    }
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceInfo {
+    /// As the driver names it.
+    pub name: String,
+    /// Compute capability, such as (9, 0).
+    pub capability: (i32, i32),
+    /// CUDA version that the driver supports, such as 13000.
+    pub driver: i32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of memory that were free when it was opened.
+    pub free: u64,
+    /// Multiprocessors.
+    pub multiprocessors: usize,
+}
+
+/// An open device. Clones share it.
+///
+/// ```
+/// use spectral_nn::cuda::Device;
+/// match Device::open(0) {
+///     Ok(device) => println!("{}", device.info().name),
+///     Err(why) => println!("no GPU: {why}"),
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub(crate) context: Arc<CudaContext>,
+    info: Arc<DeviceInfo>,
+}
+
+impl Device {
+    /// How many devices there are; the error says why CUDA is not there at all.
+    pub fn count() -> Result<usize, CudaError> {
+        // Asked first, because the bindings panic where the library is missing.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError(
+                "no NVIDIA driver was found (libcuda is not installed); install the driver, or use --device cpu".into(),
+            ));
+        }
+        let failed = doing("start; is the driver loaded and the device permitted?");
+        Ok(CudaContext::device_count().map_err(failed)?.max(0) as usize)
+    }
+
+    /// Opens device `ordinal`.
+    pub fn open(ordinal: usize) -> Result<Device, CudaError> {
+        let count = Self::count()?;
+        if ordinal >= count {
+            return Err(CudaError(format!(
+                "there is no device cuda:{ordinal}: {count} found, counted from 0"
+            )));
+        }
+        let context = CudaContext::new(ordinal).map_err(doing(format_args!("open device {ordinal}")))?;
+        // Work is ordered by our own streams and graphs; tracking every buffer would only cost time, and cannot be captured.
+        unsafe { context.disable_event_tracking() };
+        let asking = || doing("describe the device");
+        let capability = context.compute_capability().map_err(asking())?;
+        let (free, memory) = context.mem_get_info().map_err(asking())?;
+        let mut driver = 0;
+        unsafe { sys::cuDriverGetVersion(&mut driver) }.result().map_err(asking())?;
+        let multiprocessors =
+            context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(asking())?;
+        let info = DeviceInfo {
+            name: context.name().map_err(asking())?,
+            capability,
+            driver,
+            memory: memory as u64,
+            free: free as u64,
+            multiprocessors: multiprocessors.max(1) as usize,
+        };
+        if capability < OLDEST {
+            return Err(CudaError(format!(
+                "{} has compute capability {}.{}; {}.{} or newer is needed (Ampere and later)",
+                info.name, capability.0, capability.1, OLDEST.0, OLDEST.1
+            )));
+        }
+        Ok(Device { context, info: Arc::new(info) })
+    }
+
+    /// What it is.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Bytes of memory that are free now.
+    pub fn free_memory(&self) -> Result<u64, CudaError> {
+        Ok(self.context.mem_get_info().map_err(doing("ask for free memory"))?.0 as u64)
+    }
+
+    /// Memory on the device, all zero.
+    pub fn zeros(&self, bytes: usize) -> Result<Memory, CudaError> {
+        self.bind()?;
+        let what = format!("reserve {bytes} bytes of device memory");
+        let at = unsafe { result::malloc_sync(bytes.max(16)) }.map_err(doing(what))?;
+        let memory = Memory { device: self.clone(), at, bytes, host: None };
+        unsafe { result::memset_d8_sync(at, 0, bytes.max(16)) }.map_err(doing("clear memory"))?;
+        Ok(memory)
+    }
+
+    /// Memory of the host that the device reads and writes directly, all zero.
+    pub fn pinned(&self, bytes: usize) -> Result<Memory, CudaError> {
+        self.bind()?;
+        let what = format!("pin {bytes} bytes of the machine's memory");
+        // Portable and mapped: with unified addressing its address is the same on both sides.
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        let host = unsafe { result::malloc_host(bytes.max(16), flags) }.map_err(doing(what))?;
+        unsafe { std::ptr::write_bytes(host.cast::<u8>(), 0, bytes.max(16)) };
+        Ok(Memory { device: self.clone(), at: host as u64, bytes, host: Some(Host(host.cast())) })
+    }
+
+    /// A stream of its own.
+    pub fn stream(&self) -> Result<Stream, CudaError> {
+        Ok(Stream { stream: self.context.new_stream().map_err(doing("make a stream"))? })
+    }
+
+    /// An event that measures time.
+    pub fn event(&self) -> Result<Event, CudaError> {
+        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        Ok(Event(self.context.new_event(flags).map_err(doing("make an event"))?))
+    }
+
+    /// An event that only orders work.
+    pub(crate) fn mark(&self) -> Result<Event, CudaError> {
+        Ok(Event(self.context.new_event(None).map_err(doing("make an event"))?))
+    }
+
+    /// Waits for everything.
+    pub fn synchronise(&self) -> Result<(), CudaError> {
+        self.context.synchronize().map_err(doing("finish its work"))
+    }
+
+    pub(crate) fn bind(&self) -> Result<(), CudaError> {
+        self.context.bind_to_thread().map_err(doing("serve this thread"))
+    }
+}
+
+#[derive(Debug)]
+struct Host(*mut u8);
+
+/// A stretch of memory on the device, or of pinned memory on the host.
+#[derive(Debug)]
+pub struct Memory {
+    device: Device,
+    at: u64,
+    bytes: usize,
+    host: Option<Host>,
+}
+
+// The memory belongs to this value alone; the driver's calls may come from any thread.
+unsafe impl Send for Memory {}
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Its address as kernels see it.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The address of byte `offset`.
+    ///
+    /// # Panics
+    /// If it lies outside.
+    pub fn offset(&self, offset: usize) -> u64 {
+        assert!(offset <= self.bytes, "byte {offset} of {}", self.bytes);
+        self.at + offset as u64
+    }
+
+    /// How long it is.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// True if it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Copies numbers to it, `offset` bytes from its start, and waits.
+    pub fn write<T: Plain>(&self, offset: usize, from: &[T]) -> Result<(), CudaError> {
+        assert!(offset + std::mem::size_of_val(from) <= self.bytes, "a copy beyond the end of the memory");
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        unsafe { result::memcpy_htod_sync(self.at + offset as u64, from) }
+            .map_err(doing("copy to the device"))
+    }
+
+    /// Copies numbers from it and waits.
+    pub fn read<T: Plain>(&self, offset: usize, to: &mut [T]) -> Result<(), CudaError> {
+        assert!(offset + std::mem::size_of_val(to) <= self.bytes, "a copy beyond the end of the memory");
+        if to.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        unsafe { result::memcpy_dtoh_sync(to, self.at + offset as u64) }
+            .map_err(doing("copy from the device"))
+    }
+
+    /// The bytes of pinned memory. The device must not be using them meanwhile.
+    ///
+    /// # Panics
+    /// If it lies on the device.
+    pub fn host_bytes(&mut self) -> &mut [u8] {
+        let host = self.host.as_ref().expect("pinned memory");
+        unsafe { std::slice::from_raw_parts_mut(host.0, self.bytes) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // Nobody can act on a failure here, and a lost device has freed its memory anyway.
+        let _ = self.device.bind();
+        let _ = match &self.host {
+            None => unsafe { result::free_sync(self.at) },
+            Some(host) => unsafe { result::free_host(host.0.cast()) },
+        };
+    }
+}
+
+/// Numbers without padding or pointers, which may be copied as bytes.
+///
+/// # Safety
+/// Every bit pattern must be a value, and there must be no padding.
+pub unsafe trait Plain: Copy {}
+unsafe impl Plain for u8 {}
+unsafe impl Plain for u16 {}
+unsafe impl Plain for u32 {}
+unsafe impl Plain for u64 {}
+unsafe impl Plain for f32 {}
+unsafe impl Plain for f64 {}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arg {
+    /// An address.
+    At(u64),
+    /// A C `int`.
+    Int(i32),
+    /// A C `float`.
+    Float(f32),
+}
+
+impl From<&Memory> for Arg {
+    fn from(memory: &Memory) -> Arg {
+        Arg::At(memory.at)
+    }
+}
+
+/// A compiled kernel, with the module it belongs to.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub(crate) function: cudarc::driver::CudaFunction,
+    pub(crate) name: Arc<str>,
+}
+
+impl Kernel {
+    /// Lets the kernel use this much dynamic shared memory.
+    pub fn allow_shared(&self, bytes: usize) -> Result<(), CudaError> {
+        use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as LIMIT;
+        let failed = doing(format!("give kernel {} {bytes} bytes of shared memory", self.name));
+        self.function.set_attribute(LIMIT, bytes as i32).map_err(failed)
+    }
+
+    /// Registers per thread, bytes of local memory per thread and of static shared memory per block.
+    pub fn resources(&self) -> Result<[i32; 3], CudaError> {
+        let failed = || doing(format!("describe kernel {}", self.name));
+        let f = &self.function;
+        Ok([
+            f.num_regs().map_err(failed())?,
+            f.local_size_bytes().map_err(failed())?,
+            f.shared_size_bytes().map_err(failed())?,
+        ])
+    }
+}
+
+/// The shape of a launch: blocks, threads per block, bytes of dynamic shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks in three directions.
+    pub grid: [usize; 3],
+    /// Threads per block.
+    pub threads: usize,
+    /// Bytes of dynamic shared memory.
+    pub shared: usize,
+}
+
+impl Shape {
+    /// Without dynamic shared memory.
+    pub fn new(grid: [usize; 3], threads: usize) -> Shape {
+        Shape { grid, threads, shared: 0 }
+    }
+}
+
+/// Work in order.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    pub(crate) stream: Arc<CudaStream>,
+}
+
+impl Stream {
+    /// Queues a kernel.
+    ///
+    /// # Safety
+    /// The arguments must be what the kernel expects, and the memory that they name must outlive its run.
+    pub unsafe fn launch(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), CudaError> {
+        let mut values: [u64; 24] = [0; 24];
+        let mut pointers: [*mut c_void; 24] = [std::ptr::null_mut(); 24];
+        assert!(args.len() <= 24, "too many arguments for one kernel");
+        for (i, arg) in args.iter().enumerate() {
+            values[i] = match *arg {
+                Arg::At(at) => at,
+                Arg::Int(x) => u64::from(x as u32),
+                Arg::Float(x) => u64::from(x.to_bits()),
+            };
+            // A little-endian machine finds the 4 bytes of an int or a float at the start of the 8.
+            pointers[i] = (&raw mut values[i]).cast();
+        }
+        let [x, y, z] = shape.grid.map(|n| n as u32);
+        unsafe {
+            result::launch_kernel(
+                kernel.function.cu_function(),
+                (x, y, z),
+                (shape.threads as u32, 1, 1),
+                shape.shared as u32,
+                self.stream.cu_stream(),
+                &mut pointers[..args.len()],
+            )
+        }
+        .map_err(|e| doing(format_args!("launch kernel {}", kernel.name))(e))
+    }
+
+    /// Queues a copy from pinned memory to the device.
+    ///
+    /// # Safety
+    /// Both must stay until it is done, and the source must not change meanwhile.
+    pub unsafe fn upload(&self, to: u64, from: &Memory, bytes: usize) -> Result<(), CudaError> {
+        assert!(bytes <= from.bytes, "a copy beyond the end of the memory");
+        let host = from.host.as_ref().expect("pinned memory").0;
+        let source = unsafe { std::slice::from_raw_parts(host, bytes) };
+        unsafe { result::memcpy_htod_async(to, source, self.stream.cu_stream()) }
+            .map_err(doing("copy to the device"))
+    }
+
+    /// Queues a copy from the device to pinned memory.
+    ///
+    /// # Safety
+    /// Both must stay until it is done.
+    pub unsafe fn download(&self, to: &Memory, from: u64, bytes: usize) -> Result<(), CudaError> {
+        assert!(bytes <= to.bytes, "a copy beyond the end of the memory");
+        let host = to.host.as_ref().expect("pinned memory").0;
+        let sink = unsafe { std::slice::from_raw_parts_mut(host, bytes) };
+        unsafe { result::memcpy_dtoh_async(sink, from, self.stream.cu_stream()) }
+            .map_err(doing("copy from the device"))
+    }
+
+    /// Makes what is queued here later wait for what is queued in the other stream now.
+    pub fn wait_for(&self, other: &Stream, mark: &Event) -> Result<(), CudaError> {
+        mark.0.record(&other.stream).map_err(doing("mark a point in a stream"))?;
+        self.stream.wait(&mark.0).map_err(doing("order two streams"))
+    }
+
+    /// Marks this point in time.
+    pub fn record(&self, event: &Event) -> Result<(), CudaError> {
+        event.0.record(&self.stream).map_err(doing("mark a point in a stream"))
+    }
+
+    /// Waits until everything queued is done.
+    pub fn synchronise(&self) -> Result<(), CudaError> {
+        self.stream.synchronize().map_err(doing("finish its work"))
+    }
+
+    /// Captures what `queue` queues here as a graph that can be replayed.
+    pub fn capture(&self, queue: impl FnOnce() -> Result<(), CudaError>) -> Result<Graph, CudaError> {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.stream.begin_capture(mode).map_err(doing("capture a graph"))?;
+        let queued = queue();
+        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        queued?;
+        let graph = graph.map_err(doing("capture a graph"))?;
+        Ok(Graph(graph.ok_or_else(|| CudaError("CUDA captured an empty graph".into()))?))
+    }
+}
+
+/// A point in a stream.
+#[derive(Debug)]
+pub struct Event(pub(crate) CudaEvent);
+
+impl Event {
+    /// Milliseconds from this event to a later one, both reached.
+    pub fn milliseconds_until(&self, later: &Event) -> Result<f32, CudaError> {
+        self.0.elapsed_ms(&later.0).map_err(doing("measure time"))
+    }
+
+    /// True once everything queued before it is done.
+    pub fn reached(&self) -> Result<bool, CudaError> {
+        self.0.try_is_complete().map_err(doing("finish its work"))
+    }
+}
+
+/// Queued work that can be replayed at once.
+pub struct Graph(CudaGraph);
+
+// A graph may be used from any thread, one at a time; it is never shared.
+unsafe impl Send for Graph {}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Graph")
+    }
+}
+
+impl Graph {
+    /// Queues the whole graph in the stream it was captured from.
+    pub fn launch(&self) -> Result<(), CudaError> {
+        self.0.launch().map_err(doing("launch a graph"))
+    }
+
+    /// Brings it to the device, so that its first launch costs no more than the others.
+    pub fn upload(&self) -> Result<(), CudaError> {
+        self.0.upload().map_err(doing("upload a graph"))
+    }
+}

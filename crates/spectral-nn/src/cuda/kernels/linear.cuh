@@ -1,0 +1,244 @@
+// The whole backward pass of a fully connected layer in one kernel: while a tile of weights and its moments are in
+// registers, they give the gradient of the input, receive their own gradient and take their step of Adam. Every parameter
+// is read once and written once; its gradient never goes to memory.
+//
+// A block has 32 inputs i and all units u; each of its 8 warps takes every eighth stretch of 16 units. In the tensor cores'
+// layout a lane's outputs (i, u), (i, u + 1) of the weights' gradient lie where the right operand of the input's gradient
+// wants the weights (u, i), (u + 1, i): so the weights are loaded in that layout and need no shared memory.
+#if MODE != 0
+
+#define LINEAR_INPUTS 32
+
+template <class D, bool HEAD, int BATCH>
+struct Backward {
+    static constexpr int BP = (BATCH + 15) / 16 * 16;
+    static constexpr int SLAB = 16384 / (BP < 32 ? 32 : BP) / 16 * 16;  // units at a time
+    static constexpr int PITCH = SLAB + 4 * PER_WORD;                   // numbers; lines of a matrix start in different banks
+    static constexpr int DELTAS = BP * PITCH / PER_WORD;                // words
+    static constexpr int X_PITCH = LINEAR_INPUTS + 1;
+    static constexpr int SHARED = ((HEAD ? 2 : 1) * DELTAS + 2 * BP * X_PITCH) * 4;  // bytes
+    static constexpr int STEPS = BP / PER_WORD / 8;                     // instructions along the batch
+};
+
+// Output gradients of a slab of units as numbers [sample][unit], zeros beyond the batch and the last unit.
+template <class S, class D>
+__device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, int batch, int first, int units) {
+    for (int i = threadIdx.x; i < S::BP * (S::SLAB / 2); i += 256) {
+        int b = i / (S::SLAB / 2), u = i % (S::SLAB / 2) * 2;
+        float x = 0.0f, y = 0.0f;
+        if (b < batch && first + u < units) x = to_float(from[(size_t)b * pitch + first + u]);
+        if (b < batch && first + u + 1 < units) y = to_float(from[(size_t)b * pitch + first + u + 1]);
+#if MODE == 2
+        to[(b * S::PITCH + u) / 2] = pack(x, y);
+#else
+        to[b * S::PITCH + u] = single(x);
+        to[b * S::PITCH + u + 1] = single(y);
+#endif
+    }
+}
+
+// The right operand (sample, unit u0 + 0..8) of the weights' gradient.
+template <class S>
+__device__ __forceinline__ void delta_lines(const u32* deltas, int u0, int step, u32* b) {
+    const int lane = threadIdx.x % 32;
+#if MODE == 2
+    // Lanes 0..16 name the lines (samples); the instruction hands each lane its pair of samples at its unit.
+    u32 line = (u32)__cvta_generic_to_shared(deltas) + ((step * 16 + lane % 16) * S::PITCH + u0) * 2;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b[0]), "=r"(b[1]) : "r"(line));
+#else
+    const u32* at = deltas + (step * 8 + lane % 4) * S::PITCH + u0 + lane / 4;
+    b[0] = at[0];
+    b[1] = at[4 * S::PITCH];
+#endif
+}
+
+template <bool VECTOR>
+__device__ __forceinline__ float2 load_two(const float* at, bool first, bool second) {
+    if (VECTOR) return first ? *(const float2*)at : make_float2(0.0f, 0.0f);
+    return make_float2(first ? at[0] : 0.0f, second ? at[1] : 0.0f);
+}
+template <bool VECTOR>
+__device__ __forceinline__ void store_two(float* at, float2 x, bool first, bool second) {
+    if (VECTOR) {
+        if (first) *(float2*)at = x;
+    } else {
+        if (first) at[0] = x.x;
+        if (second) at[1] = x.y;
+    }
+}
+
+// last: gradients of the outputs for this layer's own weights; trunk: for what flows on (the same, but for the head).
+// grid: (inputs / 32, 1, agents), 256 threads, Backward::SHARED bytes
+template <class L, class In, class D, bool HEAD, bool VECTOR, bool DOWN, int BATCH>
+__device__ void linear_backward(const Net* nets, const In* input, const D* last, const D* trunk, int pitch, float scale,
+                                act_t* input_delta) {
+    typedef Backward<D, HEAD, BATCH> S;
+    extern __shared__ __align__(16) u32 shared[];
+    u32* lasts = shared;
+    u32* trunks = HEAD ? shared + S::DELTAS : shared;
+    float* xs = (float*)(shared + (HEAD ? 2 : 1) * S::DELTAS);  // [sample][input]
+    float* flows = xs + S::BP * S::X_PITCH;                     // [sample][input]
+    const Net& net = nets[blockIdx.z];
+    const bool learns = *net.learns;
+    const int units = L::filters(net);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int i0 = blockIdx.x * LINEAR_INPUTS;
+    const In* own_input = input + (size_t)blockIdx.z * BATCH * L::FAN_IN;
+    for (int i = threadIdx.x; i < S::BP * LINEAR_INPUTS; i += 256) {
+        int b = i / LINEAR_INPUTS, c = i % LINEAR_INPUTS;
+        float x = b < BATCH && i0 + c < L::FAN_IN ? to_float(own_input[(size_t)b * L::FAN_IN + i0 + c]) : 0.0f;
+        xs[b * S::X_PITCH + c] = x;
+    }
+    float flow[S::BP / 16][4][4];
+#pragma unroll
+    for (int i = 0; i < S::BP / 16 * 16; i++) (&flow[0][0][0])[i] = 0.0f;
+    Adam adam(net);
+    float* weights = net.online + L::WEIGHTS_AT;
+    float* firsts = net.first + L::WEIGHTS_AT;
+    float* seconds = net.second + L::WEIGHTS_AT;
+    const size_t agent_rows = (size_t)blockIdx.z * BATCH * pitch;
+    u32 x_words[2][S::STEPS][4];
+    for (int slab = 0; slab < units; slab += S::SLAB) {
+        __syncthreads();
+        load_deltas<S>(lasts, last + agent_rows, pitch, BATCH, slab, units);
+        if (HEAD && DOWN) load_deltas<S>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
+        __syncthreads();
+        if (slab == 0) {
+#pragma unroll
+            for (int it = 0; it < 2; it++)
+#pragma unroll
+                for (int s = 0; s < S::STEPS; s++)
+#pragma unroll
+                    for (int q = 0; q < 4; q++) {
+                        const float* at = xs + it * 16 + g + q % 2 * 8;
+                        int b = (s * 8 + t + q / 2 * 4) * PER_WORD;
+#if MODE == 2
+                        x_words[it][s][q] = pack(at[b * S::X_PITCH], at[(b + 1) * S::X_PITCH]);
+#else
+                        x_words[it][s][q] = single(at[b * S::X_PITCH]);
+#endif
+                    }
+        }
+        const int end = min(S::SLAB, units - slab);
+        for (int u0 = warp * 16; u0 < end; u0 += 128) {
+            float2 w[2][2][2], m[2][2][2], v[2][2][2];
+#pragma unroll
+            for (int it = 0; it < 2; it++)
+#pragma unroll
+                for (int j = 0; j < 2; j++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        int i = i0 + it * 16 + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
+                        size_t at = (size_t)i * units + u;
+                        bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
+                        w[it][j][h] = load_two<VECTOR>(weights + at, one, two);
+                        m[it][j][h] = load_two<VECTOR>(firsts + at, one, two);
+                        v[it][j][h] = load_two<VECTOR>(seconds + at, one, two);
+                    }
+            if (DOWN) {
+#pragma unroll
+                for (int mb = 0; mb < S::BP / 16; mb++) {
+#if MODE == 2
+                    u32 a[4];
+                    const u32* at = trunks + ((mb * 16 + g) * S::PITCH + u0) / 2 + t;
+                    a[0] = at[0];
+                    a[1] = at[8 * S::PITCH / 2];
+                    a[2] = at[4];
+                    a[3] = at[8 * S::PITCH / 2 + 4];
+#pragma unroll
+                    for (int n = 0; n < 4; n++) {
+                        float2 low = w[n / 2][0][n % 2], high = w[n / 2][1][n % 2];
+                        u32 b[2] = {pack(low.x, low.y), pack(high.x, high.y)};
+                        multiply(flow[mb][n], a, b);
+                    }
+#else
+#pragma unroll
+                    for (int j = 0; j < 2; j++) {
+                        u32 a[4];
+                        const u32* at = trunks + (mb * 16 + g) * S::PITCH + u0 + 8 * j + 2 * t;
+                        a[0] = at[0];
+                        a[1] = at[8 * S::PITCH];
+                        a[2] = at[1];
+                        a[3] = at[8 * S::PITCH + 1];
+#pragma unroll
+                        for (int n = 0; n < 4; n++) {
+                            float2 x = w[n / 2][j][n % 2];
+                            u32 b[2] = {single(x.x), single(x.y)};
+                            multiply(flow[mb][n], a, b);
+                        }
+                    }
+#endif
+                }
+            }
+            if (!learns) continue;
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                float d[2][4] = {};
+#pragma unroll
+                for (int s = 0; s < S::STEPS; s++) {
+                    u32 b[2];
+                    delta_lines<S>(lasts, u0 + 8 * j, s, b);
+                    multiply(d[0], x_words[0][s], b);
+                    multiply(d[1], x_words[1][s], b);
+                }
+#pragma unroll
+                for (int it = 0; it < 2; it++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        float2 &p = w[it][j][h], &f = m[it][j][h], &q = v[it][j][h];
+                        adam.step(d[it][2 * h] * scale, p.x, f.x, q.x);
+                        adam.step(d[it][2 * h + 1] * scale, p.y, f.y, q.y);
+                        int i = i0 + it * 16 + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
+                        size_t at = (size_t)i * units + u;
+                        bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
+                        store_two<VECTOR>(weights + at, p, one, two);
+                        store_two<VECTOR>(firsts + at, f, one, two);
+                        store_two<VECTOR>(seconds + at, q, one, two);
+                    }
+            }
+        }
+        if (blockIdx.x == 0 && learns) {
+            for (int u = threadIdx.x; u < end; u += 256) {
+                float sum = 0.0f;
+                for (int b = 0; b < BATCH; b++) {
+#if MODE == 2
+                    u32 pair = lasts[(b * S::PITCH + u) / 2];
+                    sum += __uint_as_float(u % 2 ? pair & 0xFFFF0000u : pair << 16);
+#else
+                    sum += __uint_as_float(lasts[b * S::PITCH + u]);
+#endif
+                }
+                size_t at = (size_t)L::FAN_IN * units + slab + u;
+                float p = weights[at], f = firsts[at], q = seconds[at];
+                adam.step(sum, p, f, q);
+                weights[at] = p;
+                firsts[at] = f;
+                seconds[at] = q;
+            }
+        }
+    }
+    if (!DOWN) return;
+    // The warps' shares of the input's gradient, added up in the warps' order.
+    for (int turn = 0; turn < 8; turn++) {
+        if (warp == turn) {
+#pragma unroll
+            for (int mb = 0; mb < S::BP / 16; mb++)
+#pragma unroll
+                for (int n = 0; n < 4; n++)
+#pragma unroll
+                    for (int q = 0; q < 4; q++) {
+                        // n counts stretches of 8 inputs; of a stretch's outputs, lanes hold pairs of neighbours.
+                        float* at = flows + (mb * 16 + g + q / 2 * 8) * S::X_PITCH + n * 8 + 2 * t + q % 2;
+                        *at = turn == 0 ? flow[mb][n][q] : *at + flow[mb][n][q];
+                    }
+        }
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < BATCH * LINEAR_INPUTS; i += 256) {
+        int b = i / LINEAR_INPUTS, c = i % LINEAR_INPUTS;
+        if (i0 + c >= L::FAN_IN) continue;
+        float x = xs[b * S::X_PITCH + c] > 0.0f ? flows[b * S::X_PITCH + c] : 0.0f;
+        store_act(input_delta + (size_t)(blockIdx.z * BATCH + b) * L::FAN_IN + i0 + c, x);
+    }
+}
+#endif

@@ -1,0 +1,20 @@
+//! Populations on an NVIDIA GPU.
+//!
+//! [`Device`] is the device: memory, kernels compiled at run time, streams, graphs. [`Networks`] are the networks of a
+//! population on it, of one trunk and with heads of their own widths. Other crates add kernels of their own through the
+//! same [`Device`] and reach the networks' buffers by their addresses.
+//!
+//! Numbers are stored in fp32; products are made in the [`Precision`] asked for. Sums are made in an order that depends on
+//! the shapes alone, so the same device gives the same bits again.
+
+mod compile;
+mod device;
+mod networks;
+mod shapes;
+mod source;
+
+pub use compile::{Module, check, has_compiler};
+pub use device::{Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Plain, Shape, Stream};
+pub use networks::{Member, Networks, Pass, Weights};
+pub use shapes::{Precision, Trunk};
+pub use source::network_source;

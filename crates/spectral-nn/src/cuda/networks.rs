@@ -1,0 +1,416 @@
+//! The networks of a population on a GPU: their buffers, and the kernels of a pass in their order.
+
+use super::compile::Module;
+use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
+use super::shapes::{Cut, Precision, Trunk};
+use super::source::{Size, backward_shared, network_source, weight_cut};
+use crate::architecture::Input;
+
+/// What the kernels must know of one network besides its parameters: where to find this update's numbers of Adam, which
+/// other kernels compute.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    /// Address of a u64: 0 leaves the network as it is.
+    pub learns: u64,
+    /// Address of an f64: learning rate / (1 − β₁ᵗ).
+    pub step_size: u64,
+    /// Address of an f64: 1 / √(1 − β₂ᵗ).
+    pub root_correction: u64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the corrected second moment.
+    pub epsilon: f64,
+}
+
+/// One of the four vectors of numbers that a network consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// The parameters being trained.
+    Online,
+    /// Their copy from the last refresh.
+    Target,
+    /// Adam's first moments.
+    First,
+    /// Adam's second moments.
+    Second,
+}
+
+/// Which networks a pass is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The online networks, on the minibatches' states.
+    Online,
+    /// The target networks, on the states that followed.
+    Target,
+}
+
+/// The networks of a population, of one trunk and with heads of their own widths, for one size of minibatch.
+///
+/// Nothing here waits: passes are queued on a stream, usually to be captured as a graph.
+#[derive(Debug)]
+pub struct Networks {
+    trunk: Trunk,
+    outputs: Vec<usize>,
+    batch: usize,
+    pitch: usize,
+    scale: f32,
+    processors: usize,
+    precision: Precision,
+    /// Online, target, first and second moments; agent after agent.
+    vectors: [Memory; 4],
+    /// Where each agent's numbers start in the vectors, in floats.
+    starts: Vec<usize>,
+    nets: Memory,
+    input: Memory,
+    acting_input: Memory,
+    training: Vec<Stage>,
+    acting: Vec<Stage>,
+    backward: Vec<Backward>,
+    last: Memory,
+    trunk_gradient: Memory,
+    forks: [Event; 2],
+    joins: [Event; 2],
+    sides: [Stream; 2],
+}
+
+/// A layer's forward pass.
+#[derive(Debug)]
+struct Stage {
+    kernel: Kernel,
+    cut: Cut,
+    output: Memory,
+    workspace: Memory,
+    tickets: Memory,
+}
+
+/// A layer's backward pass.
+#[derive(Debug)]
+struct Backward {
+    /// Gradient of the layer's outputs; the head's are `last` and `trunk_gradient`.
+    delta: Option<Memory>,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// One kernel for everything.
+    Fused { kernel: Kernel, shared: usize },
+    /// Input gradient, weight gradient in shares, and a kernel that adds them up and takes the step.
+    Apart {
+        down: Option<(Kernel, Cut)>,
+        weights: Kernel,
+        cut: Cut,
+        partial: Memory,
+        most: usize,
+        step: Kernel,
+    },
+}
+
+impl Networks {
+    /// Networks with heads of these widths, all parameters zero.
+    pub fn new(
+        device: &Device,
+        trunk: Trunk,
+        outputs: &[usize],
+        batch: usize,
+        precision: Precision,
+    ) -> Result<Networks, CudaError> {
+        let processors = device.info().multiprocessors;
+        let size = Size { outputs, batch, processors, precision };
+        let module =
+            device.compile("networks", &network_source(&trunk, outputs, batch, processors, precision))?;
+        let mut starts = Vec::with_capacity(outputs.len());
+        let mut floats = 0;
+        for &width in outputs {
+            starts.push(floats);
+            floats += trunk.parameters(width).next_multiple_of(16);
+        }
+        let vector = || device.zeros(4 * floats);
+        let (agents, act) = (outputs.len(), precision.activation());
+        let element = if matches!(trunk.input, Input::Planes { .. }) { 1 } else { 4 };
+        let input = trunk.input_len() * element;
+        let pitch = size.widest().next_multiple_of(8);
+        let stage = |l: usize, acting: bool| -> Result<Stage, CudaError> {
+            let layer = trunk.layer(l);
+            let cut = size.forward(layer, acting);
+            let (name, samples) = if acting { ("act", agents) } else { ("forward", 2 * agents * batch) };
+            let bytes = if layer.filters == 0 { 4 * pitch } else { act * layer.output_len() };
+            let sums = if cut.splits > 1 { cut.tile.rows * cut.tile.columns * cut.splits } else { 0 };
+            let tiles = cut.tiles * if acting { agents } else { 2 * agents };
+            Ok(Stage {
+                kernel: module.kernel(&format!("{name}_{l}"))?,
+                cut,
+                output: device.zeros(samples * bytes)?,
+                workspace: device.zeros(4 * tiles * sums)?,
+                tickets: device.zeros(4 * tiles)?,
+            })
+        };
+        let layers = 0..trunk.all().len();
+        let training = layers.clone().map(|l| stage(l, false)).collect::<Result<_, _>>()?;
+        let acting = layers.clone().map(|l| stage(l, true)).collect::<Result<_, _>>()?;
+        let backward =
+            layers.map(|l| Backward::new(device, &module, &trunk, l, size)).collect::<Result<_, _>>()?;
+        let scale = if element == 1 { 1.0 / 255.0 } else { 1.0 };
+        Ok(Networks {
+            outputs: outputs.to_vec(),
+            batch,
+            pitch,
+            scale,
+            processors,
+            precision,
+            vectors: [vector()?, vector()?, vector()?, vector()?],
+            starts,
+            nets: device.zeros(88 * agents)?,
+            input: device.zeros(2 * agents * batch * input)?,
+            acting_input: device.zeros(agents * input)?,
+            training,
+            acting,
+            backward,
+            last: device.zeros(4 * agents * batch * pitch)?,
+            trunk_gradient: device.zeros(4 * agents * batch * pitch)?,
+            forks: [device.mark()?, device.mark()?],
+            joins: [device.mark()?, device.mark()?],
+            sides: [device.stream()?, device.stream()?],
+            trunk,
+        })
+    }
+
+    /// Tells the kernels where each network's numbers of Adam will be; to be called once, before any pass.
+    ///
+    /// # Panics
+    /// If there is not one entry per network.
+    pub fn connect(&self, members: &[Member]) -> Result<(), CudaError> {
+        assert_eq!(members.len(), self.outputs.len(), "one entry per network");
+        let mut table: Vec<u64> = Vec::with_capacity(11 * members.len());
+        for (agent, m) in members.iter().enumerate() {
+            let weights = [Weights::Online, Weights::Target, Weights::First, Weights::Second];
+            table.extend(weights.map(|w| self.address(w, agent)));
+            table.extend([m.learns, m.step_size, m.root_correction]);
+            table.extend([m.beta1, m.beta2, m.epsilon].map(f64::to_bits));
+            table.push(self.outputs[agent] as u64);
+        }
+        self.nets.write(0, &table)
+    }
+
+    /// Where a network's numbers are on the device.
+    pub fn address(&self, which: Weights, agent: usize) -> u64 {
+        self.vectors[which as usize].offset(4 * self.starts[agent])
+    }
+
+    /// How many numbers a network has.
+    pub fn parameters(&self, agent: usize) -> usize {
+        self.trunk.parameters(self.outputs[agent])
+    }
+
+    /// Copies numbers of a network to the device, in the canonical [layout](crate::layout).
+    ///
+    /// # Panics
+    /// If they are not as many as the network has.
+    pub fn write(&self, which: Weights, agent: usize, from: &[f32]) -> Result<(), CudaError> {
+        assert_eq!(from.len(), self.parameters(agent), "as many numbers as the network has");
+        self.vectors[which as usize].write(4 * self.starts[agent], from)
+    }
+
+    /// Copies numbers of a network from the device.
+    pub fn read(&self, which: Weights, agent: usize) -> Result<Vec<f32>, CudaError> {
+        let mut to = vec![0.0f32; self.parameters(agent)];
+        self.vectors[which as usize].read(4 * self.starts[agent], &mut to)?;
+        Ok(to)
+    }
+
+    /// Where minibatches go: [states, next states][agent][sample][row][column][channel] bytes, or floats for vectors.
+    pub fn input(&self) -> &Memory {
+        &self.input
+    }
+
+    /// Where observations to act on go: [agent][row][column][channel].
+    pub fn acting_input(&self) -> &Memory {
+        &self.acting_input
+    }
+
+    /// Floats from one row of outputs, or of their gradients, to the next.
+    pub fn pitch(&self) -> usize {
+        self.pitch
+    }
+
+    /// The address of a pass's outputs: [agent][sample][pitch].
+    pub fn outputs(&self, pass: Pass) -> u64 {
+        let stage = &self.training[self.training.len() - 1];
+        let half = 4 * self.outputs.len() * self.batch * self.pitch;
+        stage.output.offset(if pass == Pass::Target { half } else { 0 })
+    }
+
+    /// The outputs for the observations to act on: [agent][pitch].
+    pub fn acting_outputs(&self) -> &Memory {
+        &self.acting[self.acting.len() - 1].output
+    }
+
+    /// Where the outputs' gradients go: those for the head's own weights, and those for the hidden layers;
+    /// [agent][sample][pitch].
+    pub fn gradients(&self) -> (&Memory, &Memory) {
+        (&self.last, &self.trunk_gradient)
+    }
+
+    /// Queues the hidden layers of both networks, online on the states and target on the next states.
+    pub fn queue_hidden(&self, stream: &Stream) -> Result<(), CudaError> {
+        let hidden = self.training.len() - 1;
+        (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, 2 * self.outputs.len()))
+    }
+
+    /// Queues the head of one of the networks, after [`queue_hidden`](Self::queue_hidden).
+    pub fn queue_head(&self, stream: &Stream, pass: Pass) -> Result<(), CudaError> {
+        let first = if pass == Pass::Target { self.outputs.len() } else { 0 };
+        self.queue_forward(stream, &self.training, self.training.len() - 1, first, self.outputs.len())
+    }
+
+    /// Queues the online networks' pass over the observations to act on.
+    pub fn queue_acting(&self, stream: &Stream) -> Result<(), CudaError> {
+        (0..self.acting.len())
+            .try_for_each(|l| self.queue_forward(stream, &self.acting, l, 0, self.outputs.len()))
+    }
+
+    fn queue_forward(
+        &self,
+        stream: &Stream,
+        stages: &[Stage],
+        l: usize,
+        first: usize,
+        networks: usize,
+    ) -> Result<(), CudaError> {
+        let acting = std::ptr::eq(stages.as_ptr(), self.acting.as_ptr());
+        let own_input = if acting { &self.acting_input } else { &self.input };
+        let (stage, layer) = (&stages[l], self.trunk.layer(l));
+        let input = if l == 0 { own_input } else { &stages[l - 1].output };
+        let pitch = if layer.filters == 0 { self.pitch } else { layer.filters };
+        let shape = Shape::new([stage.cut.tiles, stage.cut.splits, networks], stage.cut.tile.threads());
+        let args = [
+            (&self.nets).into(),
+            Arg::Int(self.outputs.len() as i32),
+            Arg::Int(first as i32),
+            input.into(),
+            (&stage.output).into(),
+            Arg::Int(pitch as i32),
+            Arg::Float(self.scale_of(l)),
+            (&stage.workspace).into(),
+            (&stage.tickets).into(),
+        ];
+        unsafe { stream.launch(&stage.kernel, shape, &args) }
+    }
+
+    fn scale_of(&self, l: usize) -> f32 {
+        if l == 0 { self.scale } else { 1.0 }
+    }
+
+    /// Queues the backward pass of the online networks and their steps of Adam, after both heads and the gradients of the
+    /// outputs. Weight gradients run beside what is queued on `stream`, which waits for them at the end.
+    pub fn queue_backward(&self, stream: &Stream) -> Result<(), CudaError> {
+        let agents = self.outputs.len();
+        let mut used = [false; 2];
+        for l in (0..self.backward.len()).rev() {
+            let layer = self.trunk.layer(l);
+            let head = layer.filters == 0;
+            let pitch = Arg::Int(if head { self.pitch } else { layer.filters } as i32);
+            let input: Arg =
+                if l == 0 { (&self.input).into() } else { (&self.training[l - 1].output).into() };
+            let own = &self.backward[l];
+            let delta = own.delta.as_ref();
+            let (last, trunk) = (delta.unwrap_or(&self.last), delta.unwrap_or(&self.trunk_gradient));
+            let below: Arg = match l {
+                0 => Arg::At(0),
+                _ => self.backward[l - 1].delta.as_ref().expect("hidden layers have one").into(),
+            };
+            let (nets, scale) = ((&self.nets).into(), Arg::Float(self.scale_of(l)));
+            match &own.how {
+                How::Fused { kernel, shared } => {
+                    let grid = [layer.fan_in().div_ceil(32), 1, agents];
+                    let shape = Shape { grid, threads: 256, shared: *shared };
+                    let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
+                    unsafe { stream.launch(kernel, shape, &args) }?;
+                }
+                How::Apart { down, weights, cut, partial, most, step } => {
+                    if let Some((kernel, cut)) = down {
+                        let phases = layer.stride * layer.stride;
+                        let shape = Shape::new([cut.tiles, phases, agents], cut.tile.threads());
+                        unsafe { stream.launch(kernel, shape, &[nets, trunk.into(), pitch, input, below]) }?;
+                    }
+                    // The step changes weights that the input gradient reads: so it comes after it, but beside what
+                    // follows.
+                    let side = match l {
+                        0 => stream,
+                        _ => {
+                            self.sides[l % 2].wait_for(stream, &self.forks[l % 2])?;
+                            used[l % 2] = true;
+                            &self.sides[l % 2]
+                        }
+                    };
+                    let shape = Shape::new([cut.tiles, cut.splits, agents], cut.tile.threads());
+                    let most = Arg::Int(*most as i32);
+                    let args = [nets, input, last.into(), pitch, scale, partial.into(), most];
+                    unsafe { side.launch(weights, shape, &args) }?;
+                    let size = Size {
+                        outputs: &self.outputs,
+                        batch: self.batch,
+                        processors: self.processors,
+                        precision: self.precision,
+                    };
+                    let numbers = (layer.fan_in() + 1) * size.filters(layer);
+                    let shape = Shape::new([numbers.div_ceil(256), agents, 1], 256);
+                    unsafe {
+                        side.launch(step, shape, &[nets, partial.into(), Arg::Int(cut.splits as i32), most])
+                    }?;
+                }
+            }
+        }
+        for i in 0..2 {
+            if used[i] {
+                stream.wait_for(&self.sides[i], &self.joins[i])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Backward {
+    fn new(
+        device: &Device,
+        module: &Module,
+        trunk: &Trunk,
+        l: usize,
+        size: Size<'_>,
+    ) -> Result<Backward, CudaError> {
+        let layer = trunk.layer(l);
+        let head = layer.filters == 0;
+        let samples = size.agents() * size.batch;
+        let delta = match head {
+            true => None,
+            false => Some(device.zeros(samples * size.precision.activation() * layer.output_len())?),
+        };
+        if trunk.fused(l, size.batch, size.precision) {
+            let kernel = module.kernel(&format!("backward_{l}"))?;
+            let shared = backward_shared(head, size.batch, size.precision);
+            kernel.allow_shared(shared)?;
+            return Ok(Backward { delta, how: How::Fused { kernel, shared } });
+        }
+        let down = match l {
+            0 => None,
+            _ => {
+                let cut =
+                    Cut::input_gradient(layer, size.batch, size.agents(), size.processors, size.precision);
+                Some((module.kernel(&format!("down_{l}"))?, cut))
+            }
+        };
+        let cut = weight_cut(trunk, l, size);
+        let most = (layer.fan_in() + 1) * size.filters(layer);
+        let how = How::Apart {
+            down,
+            weights: module.kernel(&format!("weights_{l}"))?,
+            cut,
+            partial: device.zeros(4 * size.agents() * cut.splits * most)?,
+            most,
+            step: module.kernel(&format!("step_{l}"))?,
+        };
+        Ok(Backward { delta, how })
+    }
+}

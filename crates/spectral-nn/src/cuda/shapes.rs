@@ -1,0 +1,216 @@
+//! How the work of a layer is cut into tiles: by shapes and by how many multiprocessors have to be kept busy.
+
+use crate::architecture::{Architecture, ArchitectureError, Input};
+use crate::layout::{Affine, Plan};
+
+/// How products are made. Parameters, their moments and all sums are fp32 in each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// fp32 throughout, without tensor cores: the reference.
+    Fp32,
+    /// Factors rounded to TF32: 10 bits of mantissa.
+    Tf32,
+    /// Factors and stored activations rounded to bf16: 7 bits of mantissa.
+    Bf16,
+}
+
+impl Precision {
+    /// The name that settings use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16 => "bf16",
+        }
+    }
+
+    pub(super) fn mode(self) -> usize {
+        match self {
+            Precision::Fp32 => 0,
+            Precision::Tf32 => 1,
+            Precision::Bf16 => 2,
+        }
+    }
+
+    /// Bytes of a stored activation.
+    pub(super) fn activation(self) -> usize {
+        if self == Precision::Bf16 { 2 } else { 4 }
+    }
+
+    /// Numbers of the reduction that pass through shared memory at a time.
+    fn chunk(self) -> usize {
+        if self == Precision::Bf16 { 32 } else { 16 }
+    }
+}
+
+/// The largest batch for which a layer's backward pass keeps its sums in registers.
+const LARGEST_FUSED: usize = 64;
+
+/// What the networks of a population share: the input and the hidden layers. Heads have widths of their own.
+#[derive(Clone, Debug)]
+pub struct Trunk {
+    pub(super) input: Input,
+    pub(super) layers: Vec<Affine>,
+    /// The head as a layer without a width.
+    pub(super) head: Affine,
+}
+
+impl Trunk {
+    /// The input and the hidden layers of an architecture, whose head must be plain.
+    ///
+    /// # Panics
+    /// If the head is dueling, which callers refuse with a message of their own.
+    pub fn new(architecture: &Architecture) -> Result<Trunk, ArchitectureError> {
+        assert!(!architecture.head.dueling, "dueling heads are not made for this device");
+        let plan = Plan::new(architecture)?;
+        let head = Affine { filters: 0, ..plan.heads[0].clone() };
+        Ok(Trunk { input: architecture.input.clone(), layers: plan.trunk, head })
+    }
+
+    /// Whether two populations could be one.
+    pub fn same(&self, other: &Trunk) -> bool {
+        self.input == other.input && self.layers == other.layers
+    }
+
+    /// Where the head's weights start within a network's parameters, and how many inputs it has.
+    pub fn head(&self) -> (usize, usize) {
+        (self.head.weights_at, self.head.fan_in())
+    }
+
+    /// Floats of a network whose head has this many outputs.
+    pub fn parameters(&self, outputs: usize) -> usize {
+        let (at, inputs) = self.head();
+        at + (inputs + 1) * outputs
+    }
+
+    /// Numbers of one input sample.
+    pub fn input_len(&self) -> usize {
+        self.input.len()
+    }
+
+    pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &Affine> + ExactSizeIterator {
+        // Not a chain: that is no exact iterator.
+        (0..self.layers.len() + 1).map(|l| self.layer(l))
+    }
+
+    pub(super) fn layer(&self, l: usize) -> &Affine {
+        self.layers.get(l).unwrap_or(&self.head)
+    }
+
+    /// Whether layer l's backward pass and Adam are one kernel.
+    pub(super) fn fused(&self, l: usize, batch: usize, precision: Precision) -> bool {
+        self.layer(l).is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED
+    }
+
+    /// Bytes of device memory that a population needs, but for replay: parameters, target parameters and both moments,
+    /// and activations and gradients for every sample.
+    pub fn memory_bytes(&self, outputs: &[usize], batch: usize, precision: Precision) -> u64 {
+        let agents = outputs.len() as u64;
+        let parameters: u64 =
+            outputs.iter().map(|&n| 4 * self.parameters(n).next_multiple_of(16) as u64).sum();
+        let hidden: usize = self.layers.iter().map(Affine::output_len).sum();
+        let widest = outputs.iter().copied().max().unwrap_or(0);
+        let input =
+            if matches!(self.input, Input::Planes { .. }) { self.input_len() } else { 4 * self.input_len() };
+        let per_sample = 2 * input + 3 * precision.activation() * hidden + 4 * 4 * widest;
+        // Shares of weight gradients: a rough bound of what `Cut::weight_gradient` plans.
+        let shares: usize = self.layers.iter().filter(|a| !a.is_linear()).map(|a| 8 * 4 * a.end()).sum();
+        4 * parameters + agents * (batch * per_sample + shares) as u64
+    }
+}
+
+/// A tile of outputs per block, and how its warps share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub rows: usize,
+    pub columns: usize,
+    warps: (usize, usize),
+}
+
+impl Tile {
+    fn new(rows: usize, columns: usize) -> Tile {
+        let warps = if rows <= 32 { (1, 4) } else { (rows / 32, columns / 32) };
+        Tile { rows, columns, warps }
+    }
+
+    pub fn threads(&self) -> usize {
+        32 * self.warps.0 * self.warps.1
+    }
+
+    /// As the kernels' template argument.
+    pub fn text(&self) -> String {
+        format!("Tile<{}, {}, {}, {}>", self.rows, self.columns, self.warps.0, self.warps.1)
+    }
+}
+
+/// A product cut into tiles and its reduction into splits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub tile: Tile,
+    /// Tiles of one network.
+    pub tiles: usize,
+    pub splits: usize,
+}
+
+impl Cut {
+    /// Cuts `rows` × `columns` outputs of each of `networks`, with sums over `depth` numbers. Splits cost a pass over
+    /// what they leave, so there are only as many as keep the device busy.
+    fn new(
+        (rows, columns, depth): (usize, usize, usize),
+        networks: usize,
+        processors: usize,
+        precision: Precision,
+        may_split: bool,
+    ) -> Cut {
+        let wide = if columns <= 32 { 32 } else { 64 };
+        let count = |tall: usize| rows.div_ceil(tall) * columns.div_ceil(wide);
+        let tile = match rows {
+            0..=16 => Tile::new(16, 64),
+            17..=32 => Tile::new(32, 64),
+            _ if rows >= 128 && networks * count(128) >= 2 * processors => Tile::new(128, wide),
+            _ => Tile::new(64, wide),
+        };
+        let tiles = rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns);
+        let chunks = depth.div_ceil(precision.chunk());
+        let wanted = (3 * processors).div_ceil(tiles * networks);
+        let splits = if may_split { wanted.min(chunks / 4).clamp(1, 64) } else { 1 };
+        Cut { tile, tiles, splits }
+    }
+
+    pub fn forward(
+        layer: &Affine,
+        filters: usize,
+        batch: usize,
+        networks: usize,
+        processors: usize,
+        precision: Precision,
+    ) -> Cut {
+        let shape = (batch * layer.positions(), filters, layer.fan_in());
+        Cut::new(shape, networks, processors, precision, layer.is_linear())
+    }
+
+    pub fn input_gradient(
+        layer: &Affine,
+        batch: usize,
+        agents: usize,
+        processors: usize,
+        precision: Precision,
+    ) -> Cut {
+        let phase = |side: usize| side.div_ceil(layer.stride);
+        let rows = batch * phase(layer.height) * phase(layer.width);
+        let phases = layer.stride * layer.stride;
+        Cut::new((rows, layer.channels, 0), agents * phases, processors, precision, false)
+    }
+
+    pub fn weight_gradient(
+        layer: &Affine,
+        filters: usize,
+        batch: usize,
+        agents: usize,
+        processors: usize,
+        precision: Precision,
+    ) -> Cut {
+        let shape = (layer.fan_in(), filters, batch * layer.positions());
+        Cut::new(shape, agents, processors, precision, true)
+    }
+}

@@ -1,0 +1,156 @@
+//! The text of a population's kernels: the general ones with every shape put in as a constant.
+
+use super::shapes::{Cut, Precision, Trunk};
+use crate::architecture::Input;
+
+const PARTS: [&str; 4] = [
+    include_str!("kernels/words.cuh"),
+    include_str!("kernels/product.cuh"),
+    include_str!("kernels/layers.cuh"),
+    include_str!("kernels/linear.cuh"),
+];
+
+/// The size of a population, on which tiles and splits depend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size<'a> {
+    pub outputs: &'a [usize],
+    pub batch: usize,
+    pub processors: usize,
+    pub precision: Precision,
+}
+
+impl Size<'_> {
+    pub fn agents(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The width of the widest head.
+    pub fn widest(&self) -> usize {
+        self.outputs.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Outputs of a layer; the head counts with its widest.
+    pub fn filters(&self, layer: &crate::layout::Affine) -> usize {
+        if layer.filters == 0 { self.widest() } else { layer.filters }
+    }
+
+    /// How the forward pass of a layer is cut, for a minibatch (both networks at once) or for acting (one sample).
+    pub fn forward(&self, layer: &crate::layout::Affine, acting: bool) -> Cut {
+        let (batch, networks) = if acting { (1, self.agents()) } else { (self.batch, 2 * self.agents()) };
+        // The head's two passes are separate, because targets are made between them.
+        let networks = if layer.filters == 0 { self.agents() } else { networks };
+        Cut::forward(layer, self.filters(layer), batch, networks, self.processors, self.precision)
+    }
+}
+
+/// The CUDA C of all kernels of a population of networks: `outputs` are the widths of their heads, `processors` the
+/// device's multiprocessors.
+///
+/// ```
+/// use spectral_nn::cuda::{Precision, Trunk, network_source};
+/// use spectral_nn::{Architecture, Head, Input};
+/// let shape = Architecture::suited(Input::Vector { len: 4 }, Head::new(2, 1));
+/// let text = network_source(&Trunk::new(&shape)?, &[2], 32, 132, Precision::Bf16);
+/// assert!(text.contains("void forward_0"));
+/// # Ok::<(), spectral_nn::ArchitectureError>(())
+/// ```
+pub fn network_source(
+    trunk: &Trunk,
+    outputs: &[usize],
+    batch: usize,
+    processors: usize,
+    precision: Precision,
+) -> String {
+    let size = Size { outputs, batch, processors, precision };
+    let mut text = format!("#define MODE {}\n", precision.mode());
+    for part in PARTS {
+        text.push_str(part);
+    }
+    for l in 0..trunk.all().len() {
+        layer(&mut text, trunk, l, size);
+    }
+    text
+}
+
+fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
+    let a = trunk.layer(l);
+    let head = a.filters == 0;
+    let input = match trunk.input {
+        Input::Planes { .. } if l == 0 => "u8",
+        Input::Vector { .. } if l == 0 => "float",
+        _ => "act_t",
+    };
+    let (output, delta) = if head { ("float", "float") } else { ("act_t", "act_t") };
+    let mut out = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    out(format!(
+        "typedef Layer<{}, {}, {}, {}, {}, {}, {}, {}> L{l};",
+        a.height, a.width, a.channels, a.kernel, a.stride, a.filters, a.relu, a.weights_at
+    ));
+    for acting in [false, true] {
+        let cut = size.forward(a, acting);
+        let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
+        out(format!(
+            "extern \"C\" __global__ void __launch_bounds__({}) {name}_{l}(const Net* nets, int agents, int first, \
+             const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ \
+             forward<L{l}, {input}, {output}, {}, {batch}>(nets, agents, first, input, output, pitch, scale, workspace, \
+             tickets); }}",
+            cut.tile.threads(),
+            cut.tile.text()
+        ));
+    }
+    if trunk.fused(l, size.batch, size.precision) {
+        let even = size.outputs.iter().all(|n| n % 2 == 0) || !head;
+        let vector = even && a.filters % 2 == 0 && a.weights_at % 2 == 0;
+        out(format!(
+            "extern \"C\" __global__ void __launch_bounds__(256) backward_{l}(const Net* nets, const {input}* input, \
+             const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
+             linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {}, {}>(nets, input, last, trunk, pitch, scale, \
+             input_delta); }}",
+            l > 0,
+            size.batch
+        ));
+        return;
+    }
+    if l > 0 {
+        let cut = Cut::input_gradient(a, size.batch, size.agents(), size.processors, size.precision);
+        out(format!(
+            "extern \"C\" __global__ void __launch_bounds__({}) down_{l}(const Net* nets, const {delta}* delta, \
+             int pitch, const act_t* input, act_t* input_delta) {{ input_gradient<L{l}, {delta}, {}, {}>(nets, delta, \
+             pitch, input, input_delta); }}",
+            cut.tile.threads(),
+            cut.tile.text(),
+            size.batch
+        ));
+    }
+    let cut = weight_cut(trunk, l, size);
+    out(format!(
+        "extern \"C\" __global__ void __launch_bounds__({}) weights_{l}(const Net* nets, const {input}* input, \
+         const {delta}* delta, int pitch, float scale, float* partial, int most) {{ weight_gradient<L{l}, {input}, {delta}, \
+         {}, {}>(nets, input, delta, pitch, scale, partial, most); }}",
+        cut.tile.threads(),
+        cut.tile.text(),
+        size.batch
+    ));
+    out(format!(
+        "extern \"C\" __global__ void __launch_bounds__(256) step_{l}(const Net* nets, const float* partial, int splits, \
+         int most) {{ step<L{l}>(nets, partial, splits, most); }}"
+    ));
+}
+
+pub(super) fn weight_cut(trunk: &Trunk, l: usize, size: Size<'_>) -> Cut {
+    let a = trunk.layer(l);
+    let filters = size.filters(a);
+    Cut::weight_gradient(a, filters, size.batch, size.agents(), size.processors, size.precision)
+}
+
+/// Bytes of dynamic shared memory that `linear_backward` needs; the same arithmetic as `Backward` in `linear.cuh`.
+pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) -> usize {
+    let per_word = if precision == Precision::Bf16 { 2 } else { 1 };
+    let samples = batch.next_multiple_of(16);
+    let slab = 16384 / samples.max(32) / 16 * 16;
+    let deltas = samples * (slab + 4 * per_word) / per_word;
+    4 * ((1 + usize::from(head)) * deltas + 2 * samples * 33)
+}

@@ -1,0 +1,36 @@
+//! The kernels' text compiles for the architectures that people have, without a GPU.
+
+use spectral_nn::cuda::{Precision, Trunk, check, has_compiler, network_source};
+use spectral_nn::{Architecture, Head, Input};
+use std::io::Write as _;
+
+#[test]
+fn every_network_compiles_in_every_precision() {
+    if !has_compiler() {
+        assert_ne!(std::env::var("SPECTRAL_ORACLES").as_deref(), Ok("1"), "libnvrtc must be found");
+        writeln!(
+            std::io::stderr(),
+            "SKIPPED: CUDA kernels were not compiled, because libnvrtc was not found"
+        )
+        .unwrap();
+        return;
+    }
+    let planes = |channels, side| Input::Planes { channels, height: side, width: side };
+    let shapes = [
+        ("nature", Architecture::nature(planes(4, 84), Head::new(6, 21)), vec![126, 6, 6, 774]),
+        ("small", Architecture::small_cnn(planes(3, 10), Head::new(3, 21)), vec![63, 3]),
+        ("mlp", Architecture::mlp(Input::Vector { len: 37 }, &[128, 128], Head::new(3, 1)), vec![3]),
+        ("bare", Architecture::mlp(Input::Vector { len: 8 }, &[], Head::new(3, 1)), vec![3]),
+    ];
+    for (name, shape, outputs) in shapes {
+        let trunk = Trunk::new(&shape).unwrap();
+        for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
+            for batch in [32, 20, 128] {
+                let text = network_source(&trunk, &outputs, batch, 132, precision);
+                let image =
+                    check(name, &text, "sm_90").unwrap_or_else(|e| panic!("{name} {precision:?}: {e}"));
+                assert!(image.starts_with(b"\x7fELF"), "{name}: no binary");
+            }
+        }
+    }
+}
