@@ -237,9 +237,13 @@ impl Networks {
 
     /// The address of a pass's outputs: [agent][sample][pitch].
     pub fn outputs(&self, pass: Pass) -> u64 {
-        let stage = &self.training[self.training.len() - 1];
         let half = 4 * self.outputs.len() * self.batch * self.pitch;
-        stage.output.offset(if pass == Pass::Target { half } else { 0 })
+        self.output_memory().offset(if pass == Pass::Target { half } else { 0 })
+    }
+
+    /// Both passes' outputs, the online networks' first.
+    pub fn output_memory(&self) -> &Memory {
+        &self.training[self.training.len() - 1].output
     }
 
     /// The outputs for the observations to act on: [agent][pitch].
