@@ -1,4 +1,5 @@
-//! Times the passes of the Nature network on a GPU: `cargo run --release -p spectral-nn --example gpu_passes -- [P…]`.
+//! Times the passes of the Nature network on a GPU: `cargo run --release -p spectral-nn --example gpu_passes -- [P…]`. With
+//! `fp32`, `tf32` or `bf16` among the words, only in that precision; with `once`, each pass runs once, for a profiler.
 
 use spectral_nn::cuda::{
     CudaError, Device, Graph, Member, Networks, Pass, Precision, Stream, Trunk, Weights,
@@ -10,7 +11,11 @@ const BATCH: usize = 32;
 fn main() -> Result<(), CudaError> {
     let device = Device::open(0)?;
     println!("{:?}", device.info());
-    let mut populations: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut populations: Vec<usize> = words.iter().filter_map(|a| a.parse().ok()).collect();
+    let named = |name: &str| words.iter().any(|w| w == name);
+    let all = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
+    let any = all.iter().any(|p| named(p.name()));
     if populations.is_empty() {
         populations = vec![1, 5, 20, 64];
     }
@@ -19,14 +24,14 @@ fn main() -> Result<(), CudaError> {
         "P", "", "acting", "hidden", "heads", "backward", "all"
     );
     for &agents in &populations {
-        for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
-            time(&device, agents, precision)?;
+        for precision in all.into_iter().filter(|p| !any || named(p.name())) {
+            time(&device, agents, precision, named("once"))?;
         }
     }
     Ok(())
 }
 
-fn time(device: &Device, agents: usize, precision: Precision) -> Result<(), CudaError> {
+fn time(device: &Device, agents: usize, precision: Precision, once: bool) -> Result<(), CudaError> {
     let input = Input::Planes { channels: 4, height: 84, width: 84 };
     let trunk = Trunk::new(&Architecture::nature(input, Head::new(6, 21))).expect("a valid network");
     let nets = Networks::new(device, trunk, &vec![126; agents], BATCH, precision)?;
@@ -77,6 +82,11 @@ fn time(device: &Device, agents: usize, precision: Precision) -> Result<(), Cuda
         nets.queue_head(&stream, Pass::Online)?;
         nets.queue_backward(&stream)
     })?;
+    if once {
+        acting.launch()?;
+        all.launch()?;
+        return stream.synchronise();
+    }
     let mut line = format!("{agents:>4} {:>5}", precision.name());
     for graph in [&acting, &hidden, &heads, &backward, &all] {
         line += &format!(" {:>9.4}", median(device, &stream, graph)?);

@@ -43,6 +43,9 @@ impl Precision {
     }
 }
 
+/// Warps that a multiprocessor should have to choose from, so that some can work while others wait for memory.
+const WARPS: usize = 24;
+
 /// The largest batch for which a layer's backward pass keeps its sums in registers.
 const LARGEST_FUSED: usize = 64;
 
@@ -167,12 +170,14 @@ impl Cut {
         let tile = match rows {
             0..=16 => Tile::new(16, 64),
             17..=32 => Tile::new(32, 64),
-            _ if rows >= 128 && networks * count(128) >= 2 * processors => Tile::new(128, wide),
+            _ if rows >= 128 && (may_split || networks * count(128) >= 2 * processors) => {
+                Tile::new(128, wide)
+            }
             _ => Tile::new(64, wide),
         };
         let tiles = rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns);
         let chunks = depth.div_ceil(precision.chunk());
-        let wanted = (3 * processors).div_ceil(tiles * networks);
+        let wanted = (WARPS * processors).div_ceil(tiles * networks * tile.threads() / 32);
         let splits = if may_split { wanted.min(chunks / 4).clamp(1, 64) } else { 1 };
         Cut { tile, tiles, splits }
     }

@@ -20,20 +20,31 @@ struct Backward {
     static constexpr int STEPS = BP / PER_WORD / 8;                     // instructions along the batch
 };
 
-// Output gradients of a slab of units as numbers [sample][unit], zeros beyond the batch and the last unit.
-template <class S, class D>
+// Output gradients of a slab of units as numbers [sample][unit], zeros beyond the batch and the last unit. Hidden layers'
+// gradients (WIDE) are read 16 bytes at a time.
+template <class S, bool WIDE, class D>
 __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, int batch, int first, int units) {
-    for (int i = threadIdx.x; i < S::BP * (S::SLAB / 2); i += 256) {
-        int b = i / (S::SLAB / 2), u = i % (S::SLAB / 2) * 2;
-        float x = 0.0f, y = 0.0f;
-        if (b < batch && first + u < units) x = to_float(from[(size_t)b * pitch + first + u]);
-        if (b < batch && first + u + 1 < units) y = to_float(from[(size_t)b * pitch + first + u + 1]);
-#if MODE == 2
-        to[(b * S::PITCH + u) / 2] = pack(x, y);
-#else
-        to[b * S::PITCH + u] = single(x);
-        to[b * S::PITCH + u + 1] = single(y);
-#endif
+    constexpr int N = WIDE ? 16 / (int)sizeof(D) : 2;
+    constexpr int PER_LINE = S::SLAB / N;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < S::BP * PER_LINE; i += 256) {
+        int b = i / PER_LINE, u = i % PER_LINE * N;
+        Raw<D, N> raw;
+        if (WIDE) {
+            if (b < batch && first + u < units)
+                raw = *(const Raw<D, N>*)(from + (size_t)b * pitch + first + u);
+            else
+                zero(raw);
+        } else {
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                raw.e[j] = b < batch && first + u + j < units ? from[(size_t)b * pitch + first + u + j] : D();
+        }
+        u32 words[N / PER_WORD];
+        words_of<D, N>(raw, words);
+        u32* line = to + (b * S::PITCH + u) / PER_WORD;
+#pragma unroll
+        for (int j = 0; j < N / PER_WORD; j++) line[j] = words[j];
     }
 }
 
@@ -73,6 +84,7 @@ template <class L, class In, class D, bool HEAD, bool VECTOR, bool DOWN, int BAT
 __device__ void linear_backward(const Net* nets, const In* input, const D* last, const D* trunk, int pitch, float scale,
                                 act_t* input_delta) {
     typedef Backward<D, HEAD, BATCH> S;
+    constexpr bool WIDE = L::F > 0 && L::F % (16 / sizeof(D)) == 0;
     extern __shared__ __align__(16) u32 shared[];
     u32* lasts = shared;
     u32* trunks = HEAD ? shared + S::DELTAS : shared;
@@ -100,8 +112,8 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
     u32 x_words[2][S::STEPS][4];
     for (int slab = 0; slab < units; slab += S::SLAB) {
         __syncthreads();
-        load_deltas<S>(lasts, last + agent_rows, pitch, BATCH, slab, units);
-        if (HEAD && DOWN) load_deltas<S>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
+        load_deltas<S, WIDE>(lasts, last + agent_rows, pitch, BATCH, slab, units);
+        if (HEAD && DOWN) load_deltas<S, WIDE>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
         __syncthreads();
         if (slab == 0) {
 #pragma unroll
