@@ -1,6 +1,8 @@
-//! The kernels on the CPU, for tests: their text compiled by the system's C++ compiler behind `emulation.h`.
+//! The kernels in tests: on the CPU, their text compiled by the system's C++ compiler behind `emulation.h`; or, where
+//! there is one and SPECTRAL_CUDA=1 asks for it, on a GPU.
 
 use super::abi;
+use super::driver::Device;
 use libloading::Library;
 use std::ffi::c_void;
 use std::io::Write;
@@ -10,10 +12,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The compiled kernels of one group.
 pub(crate) struct Emulator {
-    library: Option<Library>,
-    folder: PathBuf,
-    /// Threads of a block.
-    threads: u32,
+    machine: Machine,
+}
+
+enum Machine {
+    /// Blocks have so many threads.
+    Host {
+        library: Option<Library>,
+        folder: PathBuf,
+        threads: u32,
+    },
+    Gpu(Device),
 }
 
 impl Emulator {
@@ -52,29 +61,60 @@ impl Emulator {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         // SAFETY: the library was compiled from the text above and has no initialisers of its own.
         let library = Some(unsafe { Library::new(&binary) }.unwrap());
-        Some(Emulator { library, folder, threads })
+        Some(Emulator { machine: Machine::Host { library, folder, threads } })
+    }
+
+    /// The same on a GPU; `None`, said loudly, unless SPECTRAL_CUDA=1.
+    pub fn on_gpu(text: &str) -> Option<Self> {
+        if std::env::var("SPECTRAL_CUDA").is_ok_and(|value| value == "1") {
+            return Some(Emulator { machine: Machine::Gpu(Device::new(text)) });
+        }
+        let why = "NOT RUN: comparison on a GPU; set SPECTRAL_CUDA=1 where there is one";
+        let _ = writeln!(std::io::stderr(), "{why}");
+        None
+    }
+
+    /// Memory that kernels can reach, as filled as `values`. It is never given back.
+    pub fn buffer<T: Copy>(&self, values: Vec<T>) -> &'static mut [T] {
+        match &self.machine {
+            Machine::Host { .. } => values.leak(),
+            Machine::Gpu(device) => device.buffer(&values),
+        }
     }
 
     fn symbol<T: Copy>(&self, name: &str) -> T {
-        let library = self.library.as_ref().unwrap();
+        let Machine::Host { library: Some(library), .. } = &self.machine else {
+            panic!("symbols are the host's")
+        };
         // SAFETY: callers give the type that the symbol has in the text.
         *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
     }
 
-    /// Runs a kernel over a grid of blocks.
+    /// Runs a kernel over a grid of blocks and waits for it. The arguments are buffers.
     pub fn launch<const N: usize>(&self, kernel: &str, grid: [usize; 3], mut arguments: [*mut c_void; N]) {
         type Emulate = unsafe extern "C" fn(*mut c_void, u32, u32, u32, u32, *mut *mut c_void, u32);
         let [x, y, z] = grid.map(|n| n as u32);
-        let (emulate, kernel) = (self.symbol::<Emulate>("emulate"), self.symbol::<*mut c_void>(kernel));
-        // SAFETY: callers pass buffers of the sizes that the kernel's description asks for.
-        unsafe { emulate(kernel, x, y, z, self.threads, arguments.as_mut_ptr(), N as u32) }
+        match &self.machine {
+            Machine::Host { threads, .. } => {
+                let (emulate, kernel) =
+                    (self.symbol::<Emulate>("emulate"), self.symbol::<*mut c_void>(kernel));
+                // SAFETY: callers pass buffers of the sizes that the kernel's description asks for.
+                unsafe { emulate(kernel, x, y, z, *threads, arguments.as_mut_ptr(), N as u32) }
+            }
+            Machine::Gpu(device) => {
+                let threads = if matches!(kernel, "targets" | "gradients") { 512 } else { 256 };
+                device.launch(kernel, [x, y, z], threads, &mut arguments);
+            }
+        }
     }
 }
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        self.library = None;
-        let _ = std::fs::remove_dir_all(&self.folder);
+        if let Machine::Host { library, folder, .. } = &mut self.machine {
+            *library = None;
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }
 

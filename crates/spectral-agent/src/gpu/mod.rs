@@ -6,5 +6,9 @@
 
 pub mod abi;
 #[cfg(test)]
+mod driver;
+#[cfg(test)]
 pub(crate) mod emulator;
+#[cfg(test)]
+mod nvrtc;
 pub mod source;

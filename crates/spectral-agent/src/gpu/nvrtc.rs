@@ -1,12 +1,12 @@
-//! The kernels' text is CUDA C that NVRTC compiles without any header, for every group of codecs.
+//! NVRTC for tests: the kernels' text is CUDA C that it compiles without any header, for every group of codecs.
 //!
-//! NVRTC needs no GPU and no driver; PyTorch's package brings it. Skipped loudly where it is not found, unless
-//! SPECTRAL_ORACLES=1 demands it.
+//! NVRTC needs no GPU and no driver; a CUDA toolkit has it, and PyTorch's package brings it. Skipped loudly where it is
+//! not found, unless SPECTRAL_ORACLES=1 demands it.
 
+use super::source::{MOST_ROWS, Shape, build};
+use crate::codecs::{Codec, build as build_codec};
+use crate::settings::AgentSettings;
 use libloading::{Library, Symbol};
-use spectral_agent::codecs::{Codec, build as build_codec};
-use spectral_agent::gpu::source::{MOST_ROWS, Shape, build};
-use spectral_agent::settings::AgentSettings;
 use spectral_env::ObservationSpec;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write;
@@ -27,22 +27,25 @@ fn find_below(folder: &Path) -> Option<PathBuf> {
     found
 }
 
-fn find_nvrtc() -> Option<PathBuf> {
+/// NVRTC from the oracles' packages, else from a toolkit.
+pub(super) fn load() -> Option<Library> {
     let venv = match (std::env::var_os("SPECTRAL_PYTHON"), std::env::var_os("HOME")) {
         (Some(python), _) => Path::new(&python).parent()?.parent()?.to_path_buf(),
         (None, Some(home)) => Path::new(&home).join(".cache/spectral/oracles"),
         (None, None) => return None,
     };
-    std::fs::read_dir(venv.join("lib"))
-        .ok()?
-        .flatten()
-        .find_map(|python| find_below(&python.path().join("site-packages/nvidia")))
+    let mut folders = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();
+    let found = folders.find_map(|python| find_below(&python.path().join("site-packages/nvidia")));
+    let names = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"];
+    // SAFETY: loading NVIDIA's library runs no code but its own initialisers.
+    found.into_iter().chain(names.map(PathBuf::from)).find_map(|path| unsafe { Library::new(path) }.ok())
 }
 
 type Program = *mut c_void;
 
-/// Compiles to PTX; the error is the compiler's log.
-fn compile(nvrtc: &Library, text: &str) -> Result<String, String> {
+/// Compiles to PTX for an architecture, through to machine code if that is a real one (sm_90); the error is the
+/// compiler's log.
+pub(super) fn compile(nvrtc: &Library, text: &str, architecture: &str) -> Result<String, String> {
     type Create = unsafe extern "C" fn(
         *mut Program,
         *const c_char,
@@ -55,8 +58,8 @@ fn compile(nvrtc: &Library, text: &str) -> Result<String, String> {
     type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
     type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
     let text = CString::new(text).unwrap();
-    let options =
-        ["--gpu-architecture=sm_90", "--std=c++17", "--fmad=false"].map(|o| CString::new(o).unwrap());
+    let architecture = format!("--gpu-architecture={architecture}");
+    let options = [&architecture, "--std=c++17", "--fmad=false"].map(|o| CString::new(o).unwrap());
     let options = options.each_ref().map(|o| o.as_ptr());
     // SAFETY: the signatures are those of nvrtc.h, and every pointer outlives its call.
     unsafe {
@@ -93,14 +96,12 @@ fn codec(pairs: &str) -> Arc<dyn Codec> {
 
 #[test]
 fn every_group_of_codecs_compiles() {
-    let Some(path) = find_nvrtc() else {
+    let Some(nvrtc) = load() else {
         let required = std::env::var("SPECTRAL_ORACLES").is_ok_and(|value| value == "1");
         assert!(!required, "SPECTRAL_ORACLES=1 needs libnvrtc: tests/oracles/requirements.txt brings it");
         let _ = writeln!(std::io::stderr(), "SKIPPED: compilation by NVRTC; no libnvrtc.so was found");
         return;
     };
-    // SAFETY: loading NVIDIA's library runs no code but its own initialisers.
-    let nvrtc = unsafe { Library::new(&path) }.unwrap();
     let screen = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
     let board = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
     let groups: [(ObservationSpec, usize, &[&str]); 5] = [
@@ -112,7 +113,7 @@ fn every_group_of_codecs_compiles() {
         (screen, 32, &["codec=spectral"]),
         (board, 7, &["codec=popart", "codec=spectral", "codec=popart"]),
         (ObservationSpec::Vector { len: 5 }, 32, &["codec=categorical targets=projection", "codec=clipped"]),
-        // As much shared memory as any group can ask for.
+        // Through to machine code: as much shared memory as any group can ask for.
         (board, MOST_ROWS, &["codec=categorical atoms=4096", "codec=popart"]),
     ];
     for (observation, batch, names) in groups {
@@ -121,10 +122,12 @@ fn every_group_of_codecs_compiles() {
         let shape = Shape { batch, n_step: 3, actions: 18, observation, head_at: 0, head_in: 512, pitch };
         let codecs: Vec<&dyn Codec> = codecs.iter().map(Arc::as_ref).collect();
         let source = build(&shape, &codecs).unwrap();
-        let ptx = compile(&nvrtc, &source.text).unwrap_or_else(|log| panic!("{names:?}: {log}"));
+        let architecture = if batch == MOST_ROWS { "sm_90" } else { "compute_90" };
+        let ptx =
+            compile(&nvrtc, &source.text, architecture).unwrap_or_else(|log| panic!("{names:?}: {log}"));
         for kernel in ["record", "insert", "gather", "targets", "gradients", "choose", "refresh"] {
             assert!(ptx.contains(&format!(".entry {kernel}(")), "{names:?} lack the kernel {kernel}");
         }
     }
-    assert!(compile(&nvrtc, "#include <cuda.h>").is_err(), "a header that is not there");
+    assert!(compile(&nvrtc, "#include <cuda.h>", "compute_90").is_err(), "a header that is not there");
 }

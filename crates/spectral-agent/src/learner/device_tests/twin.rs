@@ -1,0 +1,92 @@
+//! An agent as the device holds it.
+
+use super::CAPACITY;
+use crate::gpu::abi;
+use crate::gpu::emulator::Emulator;
+use crate::learner::Learner;
+use spectral_env::ObservationSpec;
+use spectral_nn::Which;
+
+/// What the device holds of one agent, in main memory.
+pub(super) struct Twin {
+    pub online: &'static mut [f32],
+    pub target: &'static mut [f32],
+    pub bytes: &'static mut [u8],
+    pub floats: &'static mut [f32],
+    pub actions: &'static mut [u8],
+    pub rewards: &'static mut [f32],
+    pub flags: &'static mut [u8],
+    pub scores: &'static mut [u8],
+    pub live: &'static mut [f64],
+    pub frozen: &'static mut [f64],
+    pub codec: &'static mut [f64],
+    pub sums: &'static mut [f64],
+    pub counters: &'static mut [abi::Counters],
+}
+
+impl Twin {
+    pub fn new(emulator: &Emulator, learner: &Learner, constants: &[f64]) -> Self {
+        let len = CAPACITY * learner.replay.spec().len();
+        let frequencies = if learner.codec.has_frequencies() { learner.codec.outputs() } else { 0 };
+        let vector = matches!(learner.replay.spec(), ObservationSpec::Vector { .. });
+        Twin {
+            online: emulator.buffer(learner.network.parameters(Which::Online, 0).to_vec()),
+            target: emulator.buffer(learner.network.parameters(Which::Target, 0).to_vec()),
+            bytes: emulator.buffer(vec![0; if vector { 0 } else { len }]),
+            floats: emulator.buffer(vec![0.0; if vector { len } else { 0 }]),
+            actions: emulator.buffer(vec![0; CAPACITY]),
+            rewards: emulator.buffer(vec![0.0; CAPACITY]),
+            flags: emulator.buffer(vec![0; CAPACITY]),
+            scores: emulator.buffer(vec![0; CAPACITY]),
+            live: emulator.buffer(learner.codec.init()),
+            frozen: emulator.buffer(learner.codec.init()),
+            codec: emulator.buffer(constants.to_vec()),
+            sums: emulator.buffer(vec![0.0; abi::sums_len(frequencies, 4)]),
+            counters: emulator.buffer(vec![abi::Counters { starting: 1, ..Default::default() }]),
+        }
+    }
+
+    pub fn counters(&self) -> &abi::Counters {
+        &self.counters[0]
+    }
+
+    pub fn agent(&mut self, learner: &Learner, kind: u64) -> abi::Agent {
+        fn at<T>(buffer: &mut [T]) -> u64 {
+            buffer.as_mut_ptr() as u64
+        }
+        let (settings, codec) = (&learner.settings, &learner.codec);
+        let vector = self.bytes.is_empty();
+        abi::Agent {
+            online: at(self.online),
+            target: at(self.target),
+            first: 0,
+            second: 0,
+            frames: if vector { at(self.floats) } else { at(self.bytes) },
+            actions: at(self.actions),
+            rewards: at(self.rewards),
+            flags: at(self.flags),
+            scores: at(self.scores),
+            live: at(self.live),
+            frozen: at(self.frozen),
+            codec: at(self.codec),
+            sums: at(self.sums),
+            counters: at(self.counters),
+            seed: learner.seed,
+            capacity: CAPACITY as u64,
+            kind,
+            outputs: codec.outputs() as u64,
+            encoded: codec.encoded() as u64,
+            state: self.live.len() as u64,
+            frequencies: if codec.has_frequencies() { codec.outputs() as u64 } else { 0 },
+            scores_told: 4,
+            error_correction: codec.error_correction().into(),
+            undo_last_layer: codec.undo_last_layer().into(),
+            parameters: self.online.len() as u64,
+            discount: settings.discount,
+            learning_rate: settings.learning_rate,
+            beta1: settings.adam_beta1,
+            beta2: settings.adam_beta2,
+            epsilon: settings.adam_epsilon,
+        }
+    }
+}
