@@ -31,6 +31,7 @@ mod csv;
 mod error;
 mod figure;
 mod html;
+mod human;
 mod output;
 mod palette;
 mod plot;
@@ -43,6 +44,7 @@ mod words;
 
 pub use claims::{Claim, Judgement, Rule, Verdict};
 pub use error::ReportError;
+pub use human::{ATARI_57, HumanScore};
 pub use run::{AgentRun, AgentStatus, Episode, Hardware, Run, RunStatus, TdError, read_runs};
 pub use summary::{Comparison, ReportSummary, Row, TaskSummary, text_table};
 

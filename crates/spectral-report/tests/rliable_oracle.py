@@ -1,0 +1,31 @@
+"""Reads scores as JSON (agent -> task -> seeds) from standard input, writes rliable's statistics of them as JSON."""
+
+import json
+import sys
+
+import numpy as np
+from rliable import library, metrics
+
+data = json.load(sys.stdin)
+thresholds = np.array(data["thresholds"])
+# rliable wants a matrix of seeds by tasks.
+scores = {agent: np.array(tasks).T for agent, tasks in data["scores"].items()}
+pairs = {f"{a},{b}": (scores[a], scores[b]) for a, b in data["pairs"]}
+np.random.seed(20240501)
+
+single = {
+    "mean": metrics.aggregate_mean,
+    "median": metrics.aggregate_median,
+    "iqm": metrics.aggregate_iqm,
+    "gap": metrics.aggregate_optimality_gap,
+}
+out = {}
+for name, statistic in single.items():
+    points, intervals = library.get_interval_estimates(scores, lambda x: np.array([statistic(x)]), reps=5000)
+    out[name] = {k: [float(points[k][0]), *(float(v) for v in intervals[k][:, 0])] for k in scores}
+points, intervals = library.get_interval_estimates(
+    pairs, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=2000)
+out["improvement"] = {k: [float(points[k][0]), *(float(v) for v in intervals[k][:, 0])] for k in pairs}
+profiles, bands = library.create_performance_profile(scores, thresholds, reps=2000)
+out["profile"] = {k: [profiles[k].tolist(), bands[k][0].tolist(), bands[k][1].tolist()] for k in scores}
+json.dump(out, sys.stdout)
