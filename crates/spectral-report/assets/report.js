@@ -1,5 +1,5 @@
 "use strict";
-// Two things only: agents switched on and off by the legend, and values read at the pointer.
+// Three things only: agents switched on and off by the legend, the axis of the curves, and values read at the pointer.
 window.addEventListener("error", (event) => {
   document.documentElement.setAttribute("data-error", event.message);
 });
@@ -28,30 +28,65 @@ window.addEventListener("error", (event) => {
     return node;
   };
 
-  for (const section of document.querySelectorAll("section.task")) {
-    const off = new Set();
-    const apply = () => {
-      for (const node of section.querySelectorAll("[data-agent]")) {
-        if (!node.matches("button")) node.classList.toggle("off", off.has(node.dataset.agent));
+  // One set for the whole page: an agent hidden in one figure is hidden in all.
+  const off = new Set();
+  for (const button of document.querySelectorAll(".legend button")) {
+    button.addEventListener("click", () => {
+      const agent = button.dataset.agent;
+      if (!off.delete(agent)) off.add(agent);
+      for (const node of document.querySelectorAll("[data-agent]")) {
+        const hidden = off.has(node.dataset.agent);
+        if (node.matches("button")) node.setAttribute("aria-pressed", String(!hidden));
+        else node.classList.toggle("off", hidden);
       }
-    };
-    for (const button of section.querySelectorAll(".legend button")) {
-      button.addEventListener("click", () => {
-        const agent = button.dataset.agent;
-        if (!off.delete(agent)) off.add(agent);
-        button.setAttribute("aria-pressed", String(!off.has(agent)));
-        apply();
-      });
-    }
-    for (const figure of section.querySelectorAll("figure[data-source]")) {
-      const source = document.getElementById(figure.dataset.source);
-      const data = JSON.parse(source.textContent);
-      const tip = figure.appendChild(element("div", "", "tip"));
-      for (const svg of figure.querySelectorAll("svg[data-plot]")) follow(figure, svg, data, tip, off);
+    });
+  }
+  for (const button of document.querySelectorAll(".switch button")) {
+    button.addEventListener("click", () => {
+      const view = button.dataset.view;
+      for (const other of document.querySelectorAll(".switch button")) {
+        other.setAttribute("aria-pressed", String(other.dataset.view === view));
+      }
+      for (const section of document.querySelectorAll("section.task")) {
+        const figures = [...section.querySelectorAll("figure[data-view]")];
+        // A task whose time was not recorded keeps its frames.
+        if (!figures.some((figure) => figure.dataset.view === view)) continue;
+        for (const figure of figures) figure.hidden = figure.dataset.view !== view;
+      }
+    });
+  }
+  for (const figure of document.querySelectorAll("figure[data-source]")) {
+    const source = document.getElementById(figure.dataset.source);
+    const data = JSON.parse(source.textContent);
+    const tip = figure.appendChild(element("div", "", "tip"));
+    for (const svg of figure.querySelectorAll("svg[data-plot]")) follow(figure, svg, data, tip);
+  }
+  // Films stand still for readers who asked for less motion, until they are clicked.
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    for (const film of document.querySelectorAll(".clip img")) {
+      const freeze = () => {
+        const still = element("canvas");
+        still.width = film.naturalWidth;
+        still.height = film.naturalHeight;
+        still.getContext("2d").drawImage(film, 0, 0);
+        still.title = "Click to play";
+        still.addEventListener("click", () => still.replaceWith(film));
+        film.replaceWith(still);
+      };
+      if (film.complete) freeze();
+      else film.addEventListener("load", freeze, { once: true });
     }
   }
 
-  function follow(figure, svg, data, tip, off) {
+  function heading(data, at) {
+    const place = data.at[at];
+    if (data.unit === "above") return "above " + number(place);
+    if (data.unit !== "frames") return Number(place.toPrecision(3)) + " " + data.unit;
+    const steps = data.steps > 1 ? " \u00b7 " + grouped.format(place / data.steps) + " steps" : "";
+    return grouped.format(place) + " frames" + steps;
+  }
+
+  function follow(figure, svg, data, tip) {
     const [left, top, right, bottom] = svg.dataset.plot.split(" ").map(Number);
     const height = (share) => bottom - share * (bottom - top);
     const rule = drawn(svg, "line", {
@@ -89,7 +124,7 @@ window.addEventListener("error", (event) => {
       rule.setAttribute("x1", px);
       rule.setAttribute("x2", px);
       rule.setAttribute("visibility", "visible");
-      tip.replaceChildren(element("div", grouped.format(data.frames[at]) + " frames", "less"));
+      tip.replaceChildren(element("div", heading(data, at), "less"));
       const table = tip.appendChild(element("table"));
       for (const { line, mark, k } of chosen) {
         mark.setAttribute("cx", px);
@@ -97,10 +132,8 @@ window.addEventListener("error", (event) => {
         mark.setAttribute("visibility", "visible");
         const row = table.appendChild(element("tr"));
         row.appendChild(element("td", line.name)).style.color = line.colour;
-        if (data.kind === "nearest") {
-          row.append(element("td", percent(line.value[k])));
-        } else {
-          row.append(element("td", number(line.value[k])));
+        row.append(element("td", data.format === "percent" ? percent(line.value[k]) : number(line.value[k])));
+        if (line.seeds) {
           const spread = line.seeds[k] > 1
             ? "\u00b1 " + number(line.spread[k])
             : "";

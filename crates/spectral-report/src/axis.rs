@@ -65,6 +65,31 @@ impl Axis {
         Self { kind: Kind::Log, min: 10f64.powi(lowest), max: 10f64.powi(highest), ticks: ticks.collect() }
     }
 
+    /// A logarithmic axis over whole decades.
+    pub(crate) fn decades(lowest: i32, highest: i32) -> Self {
+        // Labels of every decade would crowd where there are many.
+        let stride = ((highest - lowest) / 6 + 1) as usize;
+        let ticks = (lowest..=highest).step_by(stride).map(|power| {
+            let value = 10f64.powi(power);
+            (value, if value < 1e-3 { format!("1e{power}").replace('-', "−") } else { short_count(value) })
+        });
+        Self { kind: Kind::Log, min: 10f64.powi(lowest), max: 10f64.powi(highest), ticks: ticks.collect() }
+    }
+
+    /// The whole decades that hold all the positive values, at least one.
+    pub(crate) fn decades_of(values: impl Iterator<Item = f64>) -> (i32, i32) {
+        let (mut low, mut high) = (f64::INFINITY, 0.0);
+        for value in values.filter(|value| value.is_finite() && *value > 0.0) {
+            low = f64::min(low, value);
+            high = f64::max(high, value);
+        }
+        if low > high {
+            return (0, 1);
+        }
+        let bottom = (low.log10() + 1e-9).floor() as i32;
+        (bottom, ((high.log10() - 1e-9).ceil() as i32).max(bottom + 1))
+    }
+
     /// Where a value stands between the axis' ends, 0 to 1; outside values stick to the ends.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let t = |v: f64| match self.kind {

@@ -42,7 +42,7 @@ pub struct Claim {
     /// Emulator frames below which a flat curve decides nothing; 0 where any length will do.
     pub min_frames: u64,
     /// The rise of the score, in points, up to which a curve counts as flat. Without it, a tenth of the spread
-    /// between the highest and the lowest curve of the task.
+    /// between the highest and the lowest curve of the task, or the standard deviation of early episodes if larger.
     pub flat_within: Option<f64>,
     /// How it is decided.
     pub rule: Rule,

@@ -78,6 +78,11 @@ impl Table {
         self.columns.iter().position(|column| column == name)
     }
 
+    /// Names of the columns, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(String::as_str)
+    }
+
     /// Whether not even a header has been written.
     pub(crate) fn is_blank(&self) -> bool {
         self.columns.is_empty()

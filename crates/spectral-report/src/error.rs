@@ -42,6 +42,8 @@ pub enum ReportError {
         /// The directories, in the order in which they were given.
         directories: [PathBuf; 2],
     },
+    /// Runs that would be averaged differ in more than their seeds.
+    UnlikeRuns(Box<Difference>),
     /// A report of no runs at all was asked for.
     Empty,
     /// A figure or file could not be encoded.
@@ -49,6 +51,21 @@ pub enum ReportError {
         /// What the drawing or encoding library said.
         problem: String,
     },
+}
+
+/// A setting in which two runs of one experiment differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The task.
+    pub task: String,
+    /// The agent whose settings differ; empty if the runs differ as a whole.
+    pub agent: String,
+    /// The setting.
+    pub key: String,
+    /// Its values in the two directories.
+    pub values: [String; 2],
+    /// The directories.
+    pub directories: [PathBuf; 2],
 }
 
 impl ReportError {
@@ -77,10 +94,22 @@ impl fmt::Display for ReportError {
             Self::Duplicate { task, agent, seed, directories: [first, second] } => write!(
                 f,
                 "{agent} with seed {seed} on {task} is in two run directories, {} and {}: \
-                 a seed counts once, so leave one of them out",
+                 a seed counts once, so leave one of them out, or train the other with a seed of its own (--seeds)",
                 first.display(),
                 second.display()
             ),
+            Self::UnlikeRuns(difference) => {
+                let Difference { task, agent, key, values: [first, second], directories: [one, two] } =
+                    &**difference;
+                let whose = if agent.is_empty() { String::new() } else { format!("{agent} on ") };
+                write!(
+                    f,
+                    "{whose}{task} was not run alike: `{key}` is {first} in {} and {second} in {}; seeds may only be \
+                     averaged if nothing else differs, so report the two apart, or give one of the agents another name",
+                    one.display(),
+                    two.display()
+                )
+            }
             Self::Empty => write!(f, "there are no runs to report on: give at least one run directory"),
             Self::Encoding { problem } => write!(f, "the report could not be encoded: {problem}"),
         }

@@ -1,6 +1,6 @@
 //! Learning curves, and the dots of final scores.
 
-use crate::analysis::{Agent, Task};
+use crate::analysis::{Agent, Clock, Curves, Task};
 use crate::axis::{Axis, Kind, score_axis};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
 use crate::plot::{BODY, Plot, SMALL, TITLE, spread};
@@ -31,31 +31,60 @@ impl Format {
     }
 }
 
+/// How many of a clock's ticks make one unit of its axis, and what the axis says.
+pub(crate) fn unit(task: &Task<'_>, clock: Clock) -> (f64, &'static str) {
+    const HOUR: f64 = 3_600_000.0;
+    match clock {
+        Clock::Frames => (1.0, "emulator frames"),
+        Clock::Time if task.hour_grid.last().is_some_and(|last| *last as f64 >= 2.0 * HOUR) => {
+            (HOUR, "hours of training")
+        }
+        Clock::Time => (HOUR / 60.0, "minutes of training"),
+    }
+}
+
 /// Draws the learning curves of one task and returns the frame, for the page's tooltips.
-pub(crate) fn learning_curves(canvas: &mut dyn Canvas, task: &Task<'_>, format: Format) -> Plot {
+pub(crate) fn learning_curves(
+    canvas: &mut dyn Canvas,
+    task: &Task<'_>,
+    format: Format,
+    clock: Clock,
+) -> Plot {
     let (width, height) = format.size();
     let labelled = format != Format::Narrow;
     let widest = task.agents.iter().map(|agent| text::width(&end_label(agent), BODY)).fold(0.0, f64::max);
-    let y = curve_axis(task, if labelled { 6 } else { 5 });
+    let (divisor, meaning) = unit(task, clock);
+    // The authors may have counted agent steps: where a step is several frames, the axis says both.
+    let steps = if clock == Clock::Frames && task.frames_per_step > 1 { task.frames_per_step } else { 1 };
+    let last = task.grid(clock).last().copied().unwrap_or(1) as f64 / divisor;
     let plot = Plot {
         left: if labelled { 52.0 } else { 44.0 },
         right: if labelled { width - 26.0 - text::SYSTEM_FONT_ALLOWANCE * widest } else { width - 18.0 },
         top: if format == Format::Alone { 94.0 } else { 30.0 },
-        bottom: height - 44.0,
-        x: Axis::linear(0.0, task.grid.last().copied().unwrap_or(1) as f64, if labelled { 6 } else { 4 }),
-        y,
+        bottom: height - if steps > 1 { 60.0 } else { 44.0 },
+        x: Axis::linear(0.0, last, if labelled { 6 } else { 4 }),
+        y: curve_axis(task, clock, if labelled { 6 } else { 5 }),
     };
     if format == Format::Alone {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-        let caption = "Training score by emulator frames: mean over finished seeds of the smoothed score; \
-                       bands are one bootstrapped standard deviation.";
-        canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+        let caption = format!(
+            "Training score by {meaning}: mean over finished seeds of the smoothed score; bands are one bootstrapped \
+             standard deviation."
+        );
+        canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     }
-    let meaning =
-        if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
-    plot.frame(canvas, meaning, "emulator frames");
+    let score = if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
+    if steps > 1 {
+        plot.frame(canvas, score, "");
+        step_labels(canvas, &plot, steps);
+    } else {
+        plot.frame(canvas, score, meaning);
+    }
 
-    let drawn = task.agents.iter().any(|agent| !agent.curve.is_empty() || !agent.apart.is_empty());
+    let drawn = task.agents.iter().any(|agent| {
+        let curves = agent.curves(clock);
+        !curves.mean.is_empty() || !curves.apart.is_empty()
+    });
     if !drawn {
         let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
         canvas.text(middle, "no finished episodes yet", Lettering::new(BODY, Paint::Muted, Anchor::Middle));
@@ -63,42 +92,55 @@ pub(crate) fn learning_curves(canvas: &mut dyn Canvas, task: &Task<'_>, format: 
     // Later marks cover earlier ones: the first agent (the baseline) is drawn last.
     for agent in task.agents.iter().rev() {
         canvas.begin_agent(&agent.name);
-        curve(canvas, &plot, agent);
+        curve(canvas, &|x, y| plot.at(x as f64 / divisor, y), agent, clock);
         canvas.end_agent();
     }
     if labelled {
-        end_labels(canvas, &plot, task);
+        end_labels(canvas, &plot, task, clock, divisor);
     }
     plot
 }
 
-fn curve_axis(task: &Task<'_>, ticks: usize) -> Axis {
+/// A second row of labels below the frames: the same places in agent steps.
+fn step_labels(canvas: &mut dyn Canvas, plot: &Plot, frames_per_step: u64) {
+    let muted = Lettering::new(SMALL - 1.0, Paint::Muted, Anchor::Middle);
+    for (value, _) in &plot.x.ticks {
+        let (x, _) = plot.at(*value, plot.y.min);
+        canvas.text((x, plot.bottom + 31.0), &short_count(value / frames_per_step as f64), muted);
+    }
+    let words = format!("emulator frames; below, agent steps of {frames_per_step} frames");
+    let middle = (plot.left + plot.right) / 2.0;
+    canvas.text((middle, plot.bottom + 49.0), &words, Lettering::new(SMALL, Paint::Muted, Anchor::Middle));
+}
+
+fn curve_axis(task: &Task<'_>, clock: Clock, ticks: usize) -> Axis {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut peaks = Vec::new();
     for agent in &task.agents {
-        for point in &agent.curve {
+        let curves = agent.curves(clock);
+        for point in &curves.mean {
             low = low.min(point.low);
             high = high.max(point.high);
         }
-        for (_, value) in agent.apart.iter().flat_map(|curve| &curve.points) {
+        for (_, value) in curves.apart.iter().flat_map(|curve| &curve.points) {
             low = low.min(*value);
             high = high.max(*value);
         }
-        peaks.push(agent.curve.iter().map(|point| point.mean.abs()).fold(0.0, f64::max));
+        peaks.push(curves.mean.iter().map(|point| point.mean.abs()).fold(0.0, f64::max));
     }
     if low > high { Axis::linear(0.0, 1.0, ticks) } else { score_axis(low, high, &peaks, ticks) }
 }
 
-fn curve(canvas: &mut dyn Canvas, plot: &Plot, agent: &Agent<'_>) {
+fn curve(canvas: &mut dyn Canvas, at: &dyn Fn(u64, f64) -> Point, agent: &Agent<'_>, clock: Clock) {
     let paint = Paint::Colour(agent.style.colour);
-    let at = |frame: u64, value: f64| plot.at(frame as f64, value);
-    let upper = agent.curve.iter().map(|point| at(point.frame, point.high));
-    let lower = agent.curve.iter().rev().map(|point| at(point.frame, point.low));
-    if agent.curve.iter().any(|point| point.high > point.low) {
+    let Curves { mean, apart } = agent.curves(clock);
+    let upper = mean.iter().map(|point| at(point.frame, point.high));
+    let lower = mean.iter().rev().map(|point| at(point.frame, point.low));
+    if mean.iter().any(|point| point.high > point.low) {
         let band: Vec<Point> = upper.chain(lower).collect();
         canvas.polygon(&band, paint, 0.16);
     }
-    for seed in &agent.apart {
+    for seed in apart {
         let points: Vec<Point> = seed.points.iter().map(|(frame, value)| at(*frame, *value)).collect();
         let stroke = Stroke::new(paint, 1.1).dashed(Some((3.0, 3.0))).faded(0.85);
         canvas.polyline(&points, stroke);
@@ -107,20 +149,19 @@ fn curve(canvas: &mut dyn Canvas, plot: &Plot, agent: &Agent<'_>) {
         }
     }
     // Solid where the curve holds all of its seeds; dashed where it holds fewer, or only unfinished ones.
-    let whole = |k: usize| !agent.provisional && agent.curve[k].seeds == agent.full();
+    let whole = |k: usize| !agent.provisional && mean[k].seeds == agent.full();
     let mut start = 0;
-    while start + 1 < agent.curve.len() {
+    while start + 1 < mean.len() {
         let mut end = start + 1;
-        while end + 1 < agent.curve.len() && whole(end + 1) == whole(start + 1) {
+        while end + 1 < mean.len() && whole(end + 1) == whole(start + 1) {
             end += 1;
         }
-        let points: Vec<Point> =
-            agent.curve[start..=end].iter().map(|point| at(point.frame, point.mean)).collect();
+        let points: Vec<Point> = mean[start..=end].iter().map(|point| at(point.frame, point.mean)).collect();
         let dash = if whole(start + 1) { agent.style.dash } else { Some((4.0, 3.0)) };
         canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(dash));
         start = end;
     }
-    if let ([.., last], true) = (agent.curve.as_slice(), agent.provisional) {
+    if let ([.., last], true) = (mean.as_slice(), agent.provisional) {
         let stopped = agent.unfinished.iter().all(|run| run.status == AgentStatus::Stopped);
         let status = if stopped { AgentStatus::Stopped } else { AgentStatus::Running };
         end_mark(canvas, at(last.frame, last.mean), paint, status);
@@ -149,11 +190,11 @@ fn end_label(agent: &Agent<'_>) -> String {
     }
 }
 
-fn end_labels(canvas: &mut dyn Canvas, plot: &Plot, task: &Task<'_>) {
+fn end_labels(canvas: &mut dyn Canvas, plot: &Plot, task: &Task<'_>, clock: Clock, divisor: f64) {
     let mut at_the_edge: Vec<(&Agent<'_>, f64)> = Vec::new();
     for agent in &task.agents {
-        let Some(last) = agent.curve.last() else { continue };
-        let end = plot.at(last.frame as f64, last.mean);
+        let Some(last) = agent.curves(clock).mean.last() else { continue };
+        let end = plot.at(last.frame as f64 / divisor, last.mean);
         if end.0 < plot.right - 20.0 {
             // A curve that breaks off has its name where it breaks off.
             end_label_at(canvas, agent, (end.0 + 9.0, end.1));
@@ -193,13 +234,13 @@ pub(crate) fn final_axis(task: &Task<'_>, ticks: usize) -> Axis {
 }
 
 /// One agent's final scores on a horizontal line at height `y`: a dot per finished seed, a ring per unfinished one,
-/// a bar for the 90% interval and a stroke for the mean.
+/// a bar for the 95% interval and a stroke for the mean.
 pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent<'_>, plot: &Plot, y: f64) {
     let Some(row) = task.rows.iter().find(|row| row.agent == agent.name) else { return };
     let paint = Paint::Colour(agent.style.colour);
     let x = |value: f64| plot.at(value, plot.y.min).0;
     canvas.line((plot.left, y), (plot.right, y), Stroke::new(Paint::Rule, 1.0));
-    if let (Some(low), Some(high)) = (row.low90, row.high90) {
+    if let (Some(low), Some(high)) = (row.low95, row.high95) {
         canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
     }
     for run in &agent.unfinished {
@@ -237,7 +278,7 @@ pub(crate) fn final_figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     };
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
     let caption = format!(
-        "Final score after {} frames: seeds (dots), mean (stroke), 90% bootstrap interval (bar).",
+        "Final score after {} frames: seeds (dots), mean (stroke), 95% bootstrap interval (bar).",
         short_count(task.trained() as f64)
     );
     canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));

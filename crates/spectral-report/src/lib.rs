@@ -27,11 +27,14 @@ mod analysis;
 mod axis;
 mod canvas;
 mod claims;
+mod comparison_figure;
 mod csv;
+mod diagnostics_figure;
 mod error;
 mod figure;
 mod html;
 mod human;
+mod markdown;
 mod output;
 mod palette;
 mod plot;
@@ -40,13 +43,17 @@ pub mod stats;
 mod summary;
 mod td_figure;
 mod text;
+mod verdict;
 mod words;
 
 pub use claims::{Claim, Judgement, Rule, Verdict};
-pub use error::ReportError;
+pub use error::{Difference, ReportError};
 pub use human::{ATARI_57, HumanScore};
-pub use run::{AgentRun, AgentStatus, Episode, Hardware, Run, RunStatus, TdError, read_runs};
-pub use summary::{Comparison, ReportSummary, Row, TaskSummary, text_table};
+pub use run::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError, read_runs};
+pub use summary::{
+    Aggregate, Comparison, Improvement, OverallRow, OverallSummary, ReportSummary, Row, TaskSummary,
+    text_table,
+};
 
 /// What a report is to be called, and where it goes.
 #[derive(Clone, Debug, Default)]
@@ -63,11 +70,13 @@ pub struct ReportOptions {
     pub notes: Vec<String>,
 }
 
-/// Writes `report.html`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.
+/// Writes `report.html` and `report.md`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.
 ///
 /// Every file is written under a temporary name and renamed, the page last.
 pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportError> {
     let tasks = analysis::analyse(runs, options.baseline.as_deref())?;
+    let overall = analysis::overall(&tasks);
+    let clips = html::Clips::read(&tasks)?;
     let folder = &options.out;
     fs::create_dir_all(folder).map_err(|error| ReportError::io(folder, "make the folder", error))?;
     let summary = ReportSummary {
@@ -81,19 +90,28 @@ pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSumma
                 metric: "score".to_owned(),
                 rows: task.rows.clone(),
                 comparisons: task.comparisons.clone(),
+                improvements: task.improvements.clone(),
                 findings: words::findings(task),
                 warnings: words::warnings(task),
             })
             .collect(),
+        claims: verdict::judge(&options.claims, &tasks),
+        overall: overall.as_ref().map(|overall| overall.summary.clone()),
     };
     for task in &tasks {
         output::write_task(folder, task)?;
     }
     output::write_file(folder, "final.csv", output::final_csv(&tasks).as_bytes())?;
     output::write_file(folder, "seeds.csv", output::seeds_csv(&tasks).as_bytes())?;
+    output::write_file(folder, "improvement.csv", output::improvement_csv(&tasks).as_bytes())?;
+    if !summary.claims.is_empty() {
+        output::write_file(folder, "claims.csv", output::claims_csv(&summary.claims).as_bytes())?;
+    }
     let json = serde_json::to_string_pretty(&summary)
         .map_err(|error| ReportError::Encoding { problem: format!("summary.json: {error}") })?;
     output::write_file(folder, "summary.json", json.as_bytes())?;
-    output::write_file(folder, "report.html", html::page(&tasks, &summary, options).as_bytes())?;
+    output::write_file(folder, "report.md", markdown::page(&tasks, &summary, options).as_bytes())?;
+    let page = html::page(&tasks, overall.as_ref(), &summary, &clips, options);
+    output::write_file(folder, "report.html", page.as_bytes())?;
     Ok(summary)
 }

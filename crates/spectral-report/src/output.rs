@@ -5,8 +5,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::analysis::Task;
-use crate::canvas::{PngCanvas, SvgCanvas};
+use crate::analysis::{Clock, Profile, Task};
+use crate::canvas::{Canvas, PngCanvas, SvgCanvas};
+use crate::claims::Judgement;
+use crate::comparison_figure;
+use crate::diagnostics_figure;
 use crate::error::ReportError;
 use crate::figure::{self, Format};
 use crate::run::AgentStatus;
@@ -30,24 +33,40 @@ pub(crate) fn write_file(folder: &Path, name: &str, contents: &[u8]) -> Result<(
     })
 }
 
-/// Writes the figures and curve data of one task.
+/// Writes the figures and the data of one task.
 pub(crate) fn write_task(folder: &Path, task: &Task<'_>) -> Result<(), ReportError> {
     let slug = &task.slug;
-    let draw_curves = |canvas: &mut dyn crate::canvas::Canvas| {
-        figure::learning_curves(canvas, task, Format::Alone);
-    };
-    let label = format!("Learning curves on {}", task.name);
-    write_figure(folder, &format!("{slug}-curves"), Format::Alone.size(), &label, &draw_curves)?;
-    write_file(folder, &format!("{slug}-curves.csv"), curves_csv(task).as_bytes())?;
+    let clocks = [(Clock::Frames, "curves"), (Clock::Time, "curves-hours")];
+    for (clock, name) in clocks.into_iter().filter(|(clock, _)| !task.grid(*clock).is_empty()) {
+        let draw = |canvas: &mut dyn Canvas| {
+            figure::learning_curves(canvas, task, Format::Alone, clock);
+        };
+        let label = format!("Learning curves on {}", task.name);
+        write_figure(folder, &format!("{slug}-{name}"), Format::Alone.size(), &label, &draw)?;
+        write_file(folder, &format!("{slug}-{name}.csv"), curves_csv(task, clock).as_bytes())?;
+    }
 
-    let draw_final = |canvas: &mut dyn crate::canvas::Canvas| figure::final_figure(canvas, task);
+    let draw_final = |canvas: &mut dyn Canvas| figure::final_figure(canvas, task);
     let label = format!("Final scores on {}", task.name);
     write_figure(folder, &format!("{slug}-final"), figure::final_size(task), &label, &draw_final)?;
 
+    if let Some(profile) = &task.profile {
+        let draw = |canvas: &mut dyn Canvas| comparison_figure::figure(canvas, task, profile);
+        let label = format!("Performance profile and probability of improvement on {}", task.name);
+        write_figure(folder, &format!("{slug}-comparison"), comparison_figure::size(task), &label, &draw)?;
+        write_file(folder, &format!("{slug}-profile.csv"), profile_csv(profile).as_bytes())?;
+    }
     if let Some(shared) = TdFrame::of(task) {
-        let draw_td = |canvas: &mut dyn crate::canvas::Canvas| td_figure::figure(canvas, task, &shared);
+        let draw_td = |canvas: &mut dyn Canvas| td_figure::figure(canvas, task, &shared);
         let label = format!("TD percentage error by player's score on {}", task.name);
         write_figure(folder, &format!("{slug}-td-error"), td_figure::size(task), &label, &draw_td)?;
+        write_file(folder, &format!("{slug}-td-error.csv"), td_csv(task).as_bytes())?;
+    }
+    if !diagnostics_figure::shown(task).is_empty() {
+        let draw = |canvas: &mut dyn Canvas| diagnostics_figure::figure(canvas, task);
+        let label = format!("Inside the codecs on {}", task.name);
+        write_figure(folder, &format!("{slug}-inside"), diagnostics_figure::size(task), &label, &draw)?;
+        write_file(folder, &format!("{slug}-inside.csv"), inside_csv(task).as_bytes())?;
     }
     Ok(())
 }
@@ -57,7 +76,7 @@ fn write_figure(
     name: &str,
     (width, height): (f64, f64),
     label: &str,
-    draw: &dyn Fn(&mut dyn crate::canvas::Canvas),
+    draw: &dyn Fn(&mut dyn Canvas),
 ) -> Result<(), ReportError> {
     let mut svg = SvgCanvas::new(width, height, false);
     draw(&mut svg);
@@ -69,34 +88,136 @@ fn write_figure(
     write_file(folder, &format!("{name}.png"), &bytes)
 }
 
-fn curves_csv(task: &Task<'_>) -> String {
-    let mut text = String::from("agent,curve,frame,score,low,high,seeds\n");
+fn curves_csv(task: &Task<'_>, clock: Clock) -> String {
+    let at = |value: u64| match clock {
+        Clock::Frames => value.to_string(),
+        Clock::Time => (value as f64 / 3_600_000.0).to_string(),
+    };
+    let axis = if clock == Clock::Frames { "frame" } else { "hours" };
+    let mut text = format!("agent,curve,{axis},score,low,high,seeds\n");
     for agent in &task.agents {
         let name = field(&agent.name);
         let curve = if agent.provisional { "unfinished seeds" } else { "finished seeds" };
-        for p in &agent.curve {
+        for p in &agent.curves(clock).mean {
             let (low, high) =
                 if p.seeds > 1 { (p.low.to_string(), p.high.to_string()) } else { Default::default() };
-            writeln!(text, "{name},{curve},{},{},{low},{high},{}", p.frame, p.mean, p.seeds).ok();
+            writeln!(text, "{name},{curve},{},{},{low},{high},{}", at(p.frame), p.mean, p.seeds).ok();
         }
-        for seed in &agent.apart {
+        for seed in &agent.curves(clock).apart {
             for (frame, value) in &seed.points {
-                writeln!(text, "{name},unfinished seed {},{frame},{value},,,1", seed.run.seed).ok();
+                writeln!(text, "{name},unfinished seed {},{},{value},,,1", seed.run.seed, at(*frame)).ok();
             }
         }
     }
     text
 }
 
+fn profile_csv(profile: &Profile) -> String {
+    let mut text = String::from("agent,score,share_above,low95,high95\n");
+    for line in &profile.lines {
+        for (k, threshold) in profile.thresholds.iter().enumerate() {
+            let band = line.band.get(k).map_or_else(|| ",".to_owned(), |b| format!("{},{}", b.low, b.high));
+            writeln!(text, "{},{threshold},{},{band}", field(&line.agent), line.share[k]).ok();
+        }
+    }
+    text
+}
+
+fn td_csv(task: &Task<'_>) -> String {
+    let mut text = String::from("agent,player_score,frame,td_percent\n");
+    for agent in &task.agents {
+        for line in &agent.td_lines {
+            for (frame, value) in task.grid.iter().zip(&line.values) {
+                if let Some(value) = value {
+                    let name = field(&agent.name);
+                    writeln!(text, "{name},{},{frame},{}", line.player_score, short(*value)).ok();
+                }
+            }
+        }
+    }
+    text
+}
+
+fn inside_csv(task: &Task<'_>) -> String {
+    let mut text = String::from("agent,quantity,line,frame,value\n");
+    for agent in &task.agents {
+        for panel in &agent.panels {
+            for series in &panel.series {
+                for (frame, value) in panel.grid.iter().zip(&series.values) {
+                    if let Some(value) = value {
+                        let name = field(&agent.name);
+                        let line = field(&series.name);
+                        writeln!(text, "{name},{},{line},{frame},{}", panel.key, short(*value)).ok();
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
+/// The verdicts, one line per claim.
+pub(crate) fn claims_csv(claims: &[Judgement]) -> String {
+    let mut text = String::from("verdict,task,source,claim,ours,reason\n");
+    for judged in claims {
+        let claim = &judged.claim;
+        writeln!(
+            text,
+            "{},{},{},{},{},{}",
+            judged.verdict.word(),
+            field(&claim.task),
+            field(&claim.source),
+            field(&claim.text),
+            field(&judged.ours),
+            field(&judged.reason)
+        )
+        .ok();
+    }
+    text
+}
+
+/// Probabilities of improvement, one line per pair.
+pub(crate) fn improvement_csv(tasks: &[Task<'_>]) -> String {
+    let mut text = String::from("task,protocol,frames,agent,other,probability,low95,high95\n");
+    for task in tasks {
+        for entry in &task.improvements {
+            writeln!(
+                text,
+                "{},{},{},{},{},{},{},{}",
+                field(&task.name),
+                field(&task.protocol),
+                task.frames,
+                field(&entry.agent),
+                field(&entry.other),
+                entry.probability,
+                maybe(entry.low95),
+                maybe(entry.high95)
+            )
+            .ok();
+        }
+    }
+    text
+}
+
+/// Six significant digits, for the long tables of curves that are drawn and not computed with.
+fn short(value: f64) -> String {
+    format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
+}
+
+fn maybe(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
 /// The final table: one line per task and agent.
 pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
-    let mut text = String::from("task,protocol,frames,agent,seeds,finished,mean,low90,high90,low95,high95\n");
-    let maybe = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    let mut text = String::from(
+        "task,protocol,frames,agent,seeds,finished,mean,low90,high90,low95,high95,iqm,iqm_low95,iqm_high95,human_normalised\n",
+    );
     for task in tasks {
         for row in &task.rows {
             writeln!(
                 text,
-                "{},{},{},{},{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                 field(&task.name),
                 field(&task.protocol),
                 task.frames,
@@ -107,7 +228,11 @@ pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
                 maybe(row.low90),
                 maybe(row.high90),
                 maybe(row.low95),
-                maybe(row.high95)
+                maybe(row.high95),
+                maybe(row.iqm),
+                maybe(row.iqm_low95),
+                maybe(row.iqm_high95),
+                maybe(row.human_normalised)
             )
             .ok();
         }

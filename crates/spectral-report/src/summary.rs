@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::claims::Judgement;
 use crate::words::number;
 
 /// Everything a report found. Written beside it as `summary.json`.
@@ -13,6 +14,10 @@ pub struct ReportSummary {
     pub html: PathBuf,
     /// One entry per task.
     pub tasks: Vec<TaskSummary>,
+    /// The verdict on each claim that the report was given, in order.
+    pub claims: Vec<Judgement>,
+    /// All Atari games together, where there are two or more with human scores.
+    pub overall: Option<OverallSummary>,
 }
 
 /// What was found on one task, under one protocol and length.
@@ -30,6 +35,8 @@ pub struct TaskSummary {
     pub rows: Vec<Row>,
     /// The baseline (or, without one, the agent with the best mean) against each other agent.
     pub comparisons: Vec<Comparison>,
+    /// Probability that the same agent improves on each other agent.
+    pub improvements: Vec<Improvement>,
     /// The findings in plain words.
     pub findings: Vec<String>,
     /// What a reader must know before believing the numbers.
@@ -55,6 +62,14 @@ pub struct Row {
     pub low95: Option<f64>,
     /// Upper end of the 95% interval.
     pub high95: Option<f64>,
+    /// Interquartile mean of `per_seed`.
+    pub iqm: Option<f64>,
+    /// Lower end of the interquartile mean's 95% interval.
+    pub iqm_low95: Option<f64>,
+    /// Upper end of the interquartile mean's 95% interval.
+    pub iqm_high95: Option<f64>,
+    /// The mean as a share of the way from random play (0) to a human tester (1), on Atari games that have both.
+    pub human_normalised: Option<f64>,
     /// Final scores of the finished seeds, in order of seed.
     pub per_seed: Vec<f64>,
     /// Mean score of random play, where it is known.
@@ -74,8 +89,64 @@ pub struct Comparison {
     pub low90: Option<f64>,
     /// Upper end of the difference's 90% interval.
     pub high90: Option<f64>,
+    /// Lower end of the difference's 95% interval.
+    pub low95: Option<f64>,
+    /// Upper end of the difference's 95% interval.
+    pub high95: Option<f64>,
     /// Whether the two means' own 90% intervals overlap.
     pub overlap90: Option<bool>,
+}
+
+/// How likely one agent's seed is to beat another's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Improvement {
+    /// The agent that is compared.
+    pub agent: String,
+    /// The agent it is compared to.
+    pub other: String,
+    /// Probability that a seed of `agent` ends above a seed of `other`, ties counted half.
+    pub probability: f64,
+    /// Lower end of its 95% bootstrap interval; `None` if either agent has fewer than two seeds.
+    pub low95: Option<f64>,
+    /// Upper end of its 95% interval.
+    pub high95: Option<f64>,
+}
+
+/// Several Atari games together, on human-normalised final scores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OverallSummary {
+    /// The games.
+    pub tasks: Vec<String>,
+    /// One row per agent with finished seeds on every game, best interquartile mean first.
+    pub rows: Vec<OverallRow>,
+    /// Agents without a finished seed on some of the games.
+    pub left_out: Vec<String>,
+}
+
+/// One agent over several games; 1 is the human tester, 0 random play.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OverallRow {
+    /// Name of the agent.
+    pub agent: String,
+    /// Interquartile mean over all games and seeds.
+    pub iqm: Aggregate,
+    /// Median over games of the mean over seeds.
+    pub median: Aggregate,
+    /// Mean over games of the mean over seeds.
+    pub mean: Aggregate,
+    /// How far scores fall short of the human's on average, scores beyond the human's counting as no shortfall.
+    pub optimality_gap: Aggregate,
+}
+
+/// A statistic with its 95% stratified bootstrap interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Aggregate {
+    /// Point estimate.
+    pub value: f64,
+    /// Lower end; `None` if a game has fewer than two seeds.
+    pub low95: Option<f64>,
+    /// Upper end.
+    pub high95: Option<f64>,
 }
 
 /// The aligned table of final scores that the command prints.
@@ -86,7 +157,8 @@ pub fn text_table(summary: &ReportSummary) -> String {
             text.push('\n');
         }
         text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, group(task.frames)));
-        let mut lines = vec![["agent", "seeds", "mean", "90% interval", "95% interval"].map(str::to_owned)];
+        let mut lines =
+            vec![["agent", "seeds", "mean", "90% interval", "95% interval", "IQM"].map(str::to_owned)];
         for row in &task.rows {
             let seeds = if row.finished == row.seeds {
                 row.seeds.to_string()
@@ -99,13 +171,14 @@ pub fn text_table(summary: &ReportSummary) -> String {
                 row.mean.map_or_else(|| "–".to_owned(), number),
                 interval(row.low90, row.high90),
                 interval(row.low95, row.high95),
+                row.iqm.map_or_else(|| "–".to_owned(), number),
             ]);
         }
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 5] = std::array::from_fn(width);
+        let widths: [usize; 6] = std::array::from_fn(width);
         for line in &lines {
             let mut out = format!("  {:<1$}", line[0], widths[0]);
-            for column in 1..5 {
+            for column in 1..6 {
                 out.push_str(&format!("   {:>1$}", line[column], widths[column]));
             }
             text.push_str(out.trim_end());
@@ -114,6 +187,13 @@ pub fn text_table(summary: &ReportSummary) -> String {
         for warning in &task.warnings {
             text.push_str(&format!("  note: {warning}\n"));
         }
+    }
+    if !summary.claims.is_empty() {
+        text.push_str("\nthe paper and our data:\n");
+    }
+    for judged in &summary.claims {
+        text.push_str(&format!("  {:<9}  {}\n", judged.verdict.word(), judged.claim.text));
+        text.push_str(&format!("             {}\n", judged.reason));
     }
     text
 }

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_typeface_has_every_sign_that_figures_use() {
         let face = typeface().expect("the embedded typeface is readable");
-        for c in "0123456789.,%+−–kMG ×·≥<>(){}[]-_/".chars() {
+        for c in "0123456789.,%+−–kMG ×·≥<>(){}[]-_/μσ".chars() {
             assert_ne!(face.glyph_id(c).0, 0, "no glyph for {c:?}");
         }
     }

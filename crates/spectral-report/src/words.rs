@@ -78,8 +78,8 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
         return vec!["No seed has finished yet, so there is nothing to compare.".to_owned()];
     };
     let mean = |row: &Row| row.mean.map_or_else(String::new, number);
-    let spread = match (best.low90, best.high90) {
-        (Some(_), Some(_)) => format!(" (90% interval {})", interval(best.low90, best.high90)),
+    let spread = match (best.low95, best.high95) {
+        (Some(_), Some(_)) => format!(" (95% interval {})", interval(best.low95, best.high95)),
         _ => " (one seed, so no interval)".to_owned(),
     };
     let verb = if measured.len() > 1 { "has the highest mean score" } else { "has a mean score of" };
@@ -96,16 +96,16 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     for comparison in &task.comparisons {
         let Some(other) = row_of(&comparison.other) else { continue };
         let named = format!("{} ({})", other.agent, mean(other));
-        match comparison.overlap90 {
-            Some(true) => level.push(named),
-            Some(false) if comparison.difference > 0.0 => above.push(named),
-            Some(false) => below.push(named),
-            None => unknown.push(named),
+        match (comparison.low95, comparison.high95) {
+            (Some(low), _) if low > 0.0 => above.push(named),
+            (_, Some(high)) if high < 0.0 => below.push(named),
+            (Some(_), Some(_)) => level.push(named),
+            _ => unknown.push(named),
         }
     }
     if let Some(agent) = task.comparisons.first().and_then(|comparison| row_of(&comparison.agent)) {
         let subject = format!("{} ({})", agent.agent, mean(agent));
-        let clear = "with 90% intervals that do not overlap";
+        let clear = "and the 95% interval of the difference is clear of zero";
         if !above.is_empty() {
             sentences.push(format!("{subject} lies above {}, {clear}.", list(&above)));
         }
@@ -114,7 +114,7 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
         }
         if !level.is_empty() {
             sentences.push(format!(
-                "{subject} cannot be told apart from {} by these seeds: the 90% intervals overlap.",
+                "{subject} cannot be told apart from {} by these seeds: the 95% interval of the difference holds zero.",
                 list(&level)
             ));
         }
@@ -150,7 +150,7 @@ fn td_finding(task: &Task<'_>) -> Option<String> {
 
 /// What a reader must know before believing the numbers of one task.
 pub(crate) fn warnings(task: &Task<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = task.merge_notes.clone();
     for agent in &task.agents {
         notes.extend(unfinished_note(task, agent));
         let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();
@@ -172,7 +172,6 @@ pub(crate) fn warnings(task: &Task<'_>) -> Vec<String> {
                 list(&saturated)
             ));
         }
-        notes.extend(settings_note(agent));
     }
     let few: Vec<String> = task
         .rows
@@ -238,31 +237,6 @@ fn standing(task: &Task<'_>, run: &AgentRun) -> String {
         _ => "is unfinished",
     };
     format!("seed {} {state} at {at} of {} frames", run.seed, short_count(task.frames as f64))
-}
-
-/// Seeds of one agent that did not run with the same settings are not replicates of one another.
-fn settings_note(agent: &Agent<'_>) -> Option<String> {
-    let members: Vec<&AgentRun> = agent.finished.iter().chain(&agent.unfinished).copied().collect();
-    let first = members.first()?;
-    let mut differing = std::collections::BTreeSet::new();
-    for run in &members {
-        for key in run.settings.keys().chain(first.settings.keys()) {
-            if key != "seed" && run.settings.get(key) != first.settings.get(key) {
-                differing.insert(key.clone());
-            }
-        }
-        if run.codec != first.codec {
-            differing.insert("codec".to_owned());
-        }
-    }
-    let differing: Vec<String> = differing.into_iter().collect();
-    (!differing.is_empty()).then(|| {
-        format!(
-            "{}: its seeds ran with different settings ({}), so their mean mixes them.",
-            agent.name,
-            list(&differing)
-        )
-    })
 }
 
 #[cfg(test)]

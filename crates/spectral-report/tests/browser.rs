@@ -1,4 +1,5 @@
-//! The page in a real browser: it must load from disk without an error, and its two interactions must work.
+//! The page in a real browser: it must load from disk without an error and without the network, show every figure, and
+//! its interactions must work.
 //!
 //! Needs `chromium` on the PATH. Skipped loudly without it, unless SPECTRAL_ORACLES=1 demands it.
 
@@ -9,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use spectral_report::{ReportOptions, read_runs, write_report};
+use spectral_report::{Claim, ReportOptions, read_runs, write_report};
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -30,12 +31,13 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-fn open(browser: &str, page: &Path, width: u32) -> Output {
+fn open(browser: &str, page: &Path, width: u32, dark: bool) -> Output {
     let profile = tempfile::tempdir().unwrap();
     Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom"])
+        .arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }))
         .arg(format!("--window-size={width},2400"))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("file://{}", page.display()))
@@ -65,6 +67,34 @@ panel.querySelector("svg").dispatchEvent(new PointerEvent("pointermove",
   { clientX: at.left + 0.7 * at.width, clientY: at.top + 0.5 * at.height }));
 say("td", panel.querySelector(".tip").innerText.replace(/\s+/g, " "));
 say("overflow", document.documentElement.scrollWidth - document.documentElement.clientWidth);
+const timed = document.querySelector("figure[data-figure=curves-time]");
+say("time-before", visible(timed));
+document.querySelector("button[data-view=time]").click();
+say("time-after", visible(timed) && !visible(figure));
+const clock = [...timed.querySelectorAll("svg")].find(visible);
+const there = clock.getBoundingClientRect();
+clock.dispatchEvent(new PointerEvent("pointermove",
+  { clientX: there.left + 0.5 * there.width, clientY: there.top + 0.5 * there.height }));
+say("time-tip", timed.querySelector(".tip").innerText.replace(/\s+/g, " "));
+document.querySelector("button[data-view=frames]").click();
+say("frames-again", visible(figure) && !visible(timed));
+const hover = (kind) => {
+  const panel = document.querySelector(`figure[data-figure=${kind}]`);
+  const svg = panel.querySelector("svg");
+  const at = svg.getBoundingClientRect();
+  svg.dispatchEvent(new PointerEvent("pointermove",
+    { clientX: at.left + 0.6 * at.width, clientY: at.top + 0.4 * at.height }));
+  return panel.querySelector(".tip").innerText.replace(/\s+/g, " ");
+};
+say("inside", hover("inside-loss_share"));
+say("profile", hover("profile"));
+const count = (kind) => [...document.querySelectorAll(`figure[data-figure=${kind}]`)].filter(visible).length;
+say("figures", ["curves", "profile", "improvement", "td-error", "inside-activity", "inside-sigma",
+  "inside-loss_share", "inside-popart", "clip"].map((kind) => kind + ":" + count(kind)).join(" "));
+say("requests", performance.getEntriesByType("resource").filter((e) => !e.name.startsWith("data:")).length);
+say("background", getComputedStyle(document.body).backgroundColor);
+const films = [...document.querySelectorAll(".clip img")];
+say("films", films.length + " " + films.every((film) => film.complete && film.naturalWidth > 0));
 </script>"#;
 
 fn attribute<'d>(dom: &'d str, name: &str) -> &'d str {
@@ -79,14 +109,25 @@ fn the_page_opens_from_disk_without_an_error_and_answers_the_hand() {
     let root = tempfile::tempdir().unwrap();
     synthetic::demo(&root.path().join("runs"));
     let runs = read_runs(&[root.path().join("runs")]).unwrap();
-    let options = ReportOptions { out: root.path().join("report"), ..Default::default() };
+    let claim = "[[claim]]\ntext = \"Clipping loses.\"\ntask = \"exponential-pong-mini\"\nkind = \"higher_final\"\n\
+                 better = \"spectral\"\nworse = [\"clipped\"]\n";
+    let claims = Claim::from_toml(claim, "claims").unwrap();
+    let options = ReportOptions { out: root.path().join("report"), claims, ..Default::default() };
     let page = write_report(&runs, &options).unwrap().html;
     let text = fs::read_to_string(&page).unwrap();
     let handled = root.path().join("handled.html");
     fs::write(&handled, text.replace("</body>", &format!("{HAND}</body>"))).unwrap();
 
-    for width in [1280, 500] {
-        let output = open(browser, &handled, width);
+    // The page may not fetch anything, and this test would see it: the browser refuses, and says so in the console.
+    let tampered = root.path().join("tampered.html");
+    fs::write(&tampered, text.replace("</body>", "<img src=\"https://example.invalid/x.png\"></body>"))
+        .unwrap();
+    let log = open(browser, &tampered, 800, false).stderr;
+    let log = String::from_utf8_lossy(&log);
+    assert!(log.contains(":CONSOLE") && log.contains("Content Security Policy"), "{log}");
+
+    for (width, dark) in [(1280, false), (500, true)] {
+        let output = open(browser, &handled, width, dark);
         let dom = String::from_utf8_lossy(&output.stdout);
         let log = String::from_utf8_lossy(&output.stderr);
         assert!(!log.contains(":CONSOLE"), "the console has messages:\n{log}");
@@ -105,5 +146,23 @@ fn the_page_opens_from_disk_without_an_error_and_answers_the_hand() {
         let td = attribute(&dom, "data-seen-td");
         assert!(td.contains("score") && td.contains('%'), "{td}");
         assert_eq!(attribute(&dom, "data-seen-overflow"), "0", "the page is wider than a window of {width}");
+        assert_eq!(attribute(&dom, "data-seen-time-before"), "false");
+        assert_eq!(attribute(&dom, "data-seen-time-after"), "true", "the switch shows the other axis");
+        assert_eq!(attribute(&dom, "data-seen-frames-again"), "true");
+        let tip = attribute(&dom, "data-seen-time-tip");
+        assert!(tip.contains("minutes of training") && tip.contains("spectral"), "{tip}");
+        let inside = attribute(&dom, "data-seen-inside");
+        assert!(inside.contains("frequency") && inside.contains("25%"), "{inside}");
+        assert!(attribute(&dom, "data-seen-profile").contains("above"));
+        assert_eq!(
+            attribute(&dom, "data-seen-figures"),
+            "curves:2 profile:2 improvement:2 td-error:4 inside-activity:2 inside-sigma:2 inside-loss_share:2 \
+             inside-popart:2 clip:2"
+        );
+        assert_eq!(attribute(&dom, "data-seen-requests"), "0", "nothing is fetched");
+        assert_eq!(attribute(&dom, "data-seen-films"), "2 true");
+        let surface = if dark { "rgb(20, 22, 26)" } else { "rgb(255, 255, 255)" };
+        assert_eq!(attribute(&dom, "data-seen-background"), surface);
+        assert_eq!(dom.matches("data-verdict=\"differ\"").count(), 1, "the verdict is in the page");
     }
 }

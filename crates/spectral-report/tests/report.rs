@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use spectral_report::{ReportError, ReportOptions, ReportSummary, read_runs, text_table, write_report};
-use synthetic::{End, demo, member, write_run};
+use synthetic::{End, GIF, demo, member, write_clip, write_run};
 
 fn options(out: &Path) -> ReportOptions {
     ReportOptions {
@@ -32,22 +32,22 @@ fn every_file_is_written_and_none_is_left_half_done() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let mut expected = vec!["final.csv", "report.html", "seeds.csv", "summary.json"];
-    for name in [
-        "exponential-pong-mini-curves.csv",
-        "exponential-pong-mini-curves.png",
-        "exponential-pong-mini-curves.svg",
-        "exponential-pong-mini-final.png",
-        "exponential-pong-mini-final.svg",
-        "exponential-pong-mini-td-error.png",
-        "exponential-pong-mini-td-error.svg",
-        "ponglantis-mini-curves.csv",
-        "ponglantis-mini-curves.png",
-        "ponglantis-mini-curves.svg",
-        "ponglantis-mini-final.png",
-        "ponglantis-mini-final.svg",
-    ] {
-        expected.push(name);
+    let mut expected: Vec<String> =
+        ["final.csv", "improvement.csv", "report.html", "report.md", "seeds.csv", "summary.json"]
+            .map(str::to_owned)
+            .to_vec();
+    for task in ["exponential-pong-mini", "ponglantis-mini"] {
+        for figure in ["curves", "curves-hours", "final", "comparison", "inside", "td-error"] {
+            // Ponglantis has no player's score here.
+            if (task, figure) != ("ponglantis-mini", "td-error") {
+                expected.extend(["png", "svg"].map(|kind| format!("{task}-{figure}.{kind}")));
+            }
+        }
+        for data in ["curves", "curves-hours", "profile", "inside", "td-error"] {
+            if (task, data) != ("ponglantis-mini", "td-error") {
+                expected.push(format!("{task}-{data}.csv"));
+            }
+        }
     }
     expected.sort_unstable();
     assert_eq!(names, expected);
@@ -71,9 +71,12 @@ fn the_page_needs_nothing_from_outside_and_says_what_was_run() {
     let root = tempfile::tempdir().unwrap();
     let summary = report(root.path());
     let page = fs::read_to_string(&summary.html).unwrap();
-    for outside in ["http://", "https://", "src=", "@import", "url("] {
+    for outside in ["http://", "https://", "@import", "url("] {
         assert!(!page.contains(outside), "the page refers to {outside}");
     }
+    assert_eq!(page.matches("src=").count(), page.matches("src=\"data:image/gif;base64,R0lGOD").count());
+    assert_eq!(page.matches("data-figure=\"clip\"").count(), 2, "one film per agent that has any");
+    assert!(page.contains("default-src 'none'"), "the browser is told to fetch nothing");
     for said in [
         "22 of 24",
         "AMD",
@@ -297,4 +300,148 @@ fn hostile_names_stay_text() {
         "{:?}",
         fs::read_dir(&out).unwrap().collect::<Vec<_>>()
     );
+}
+
+/// One run of one agent with one seed.
+fn one(root: &Path, name: &str, seed: u64) -> std::path::PathBuf {
+    let run = root.join(name);
+    write_run(&run, "pong-mini", 20_000, false, &[member("spectral", seed, (0.0, 5.0, 9e3), 1.0, 20_000)]);
+    run
+}
+
+fn change(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{from} is not in {}", path.display());
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn runs_are_merged_only_if_nothing_but_the_seed_differs() {
+    let root = tempfile::tempdir().unwrap();
+    let (a, b) = (one(root.path(), "a", 1), one(root.path(), "b", 2));
+    let report = || {
+        let runs = read_runs(&[a.clone(), b.clone()]).unwrap();
+        write_report(&runs, &options(&root.path().join("report")))
+    };
+    let merged = report().unwrap();
+    assert_eq!(merged.tasks[0].rows[0].per_seed.len(), 2, "separate runs add up");
+
+    change(&b.join("run.toml"), "batch = 32", "batch = 64");
+    let message = report().unwrap_err().to_string();
+    for part in ["spectral on pong-mini", "`batch` is 32 in", "and 64 in", "report the two apart"] {
+        assert!(message.contains(part), "{message}");
+    }
+    change(&b.join("run.toml"), "batch = 64", "batch = 32");
+
+    // Options of the run as a whole count as well.
+    for (run, scale) in [(&a, "1.0"), (&b, "0.1")] {
+        change(&run.join("run.toml"), "format = 1\n", &format!("format = 1\nreward_scale = {scale}\n"));
+    }
+    let message = report().unwrap_err().to_string();
+    assert!(message.contains("`reward_scale` is 1 in") && message.contains("0.1 in"), "{message}");
+    change(&b.join("run.toml"), "reward_scale = 0.1", "reward_scale = 1.0");
+
+    // What one version records and another does not is said, not refused.
+    change(&b.join("run.toml"), "batch = 32", "batch = 32\nnovelty = true");
+    change(&b.join("run.toml"), "device = \"cpu\"", "device = \"a GPU\"");
+    let warnings = report().unwrap().tasks[0].warnings.join(" ");
+    assert!(warnings.contains("others do not know: novelty"), "{warnings}");
+    assert!(warnings.contains("different devices: a GPU and cpu"), "{warnings}");
+}
+
+#[test]
+fn the_same_seed_twice_says_what_to_do() {
+    let root = tempfile::tempdir().unwrap();
+    let runs = read_runs(&[one(root.path(), "a", 1), one(root.path(), "b", 1)]).unwrap();
+    let message = write_report(&runs, &options(&root.path().join("report"))).unwrap_err().to_string();
+    assert!(message.contains("leave one of them out") && message.contains("--seeds"), "{message}");
+}
+
+#[test]
+fn atari_games_have_agent_steps_human_scores_and_a_table_of_all_games() {
+    let root = tempfile::tempdir().unwrap();
+    for (task, from, to) in [("atari/pong", -20.7, 14.6), ("atari/bowling", 23.1, 160.7)] {
+        let members: Vec<_> = [1, 2, 3]
+            .into_iter()
+            .flat_map(|seed| {
+                [
+                    member("spectral", seed, (from, to, 2_000.0), 0.001, 40_000),
+                    member("clipped", seed, (from, (from + to) / 2.0, 2_000.0), 0.001, 40_000),
+                ]
+            })
+            .collect();
+        write_run(&root.path().join("runs").join(task.replace('/', "-")), task, 40_000, false, &members);
+    }
+    let runs = read_runs(&[root.path().join("runs")]).unwrap();
+    let summary = write_report(&runs, &options(&root.path().join("report"))).unwrap();
+    let row = &summary.tasks[0].rows[0];
+    assert!((row.human_normalised.unwrap() - 1.0).abs() < 0.01, "{row:?}");
+    assert_eq!(row.random_baseline, Some(if summary.tasks[0].task == "atari/pong" { -20.7 } else { 23.1 }));
+    let overall = summary.overall.as_ref().unwrap();
+    assert_eq!(overall.rows[0].agent, "spectral");
+    assert!(
+        (overall.rows[0].iqm.value - 1.0).abs() < 0.01 && (overall.rows[1].median.value - 0.5).abs() < 0.01
+    );
+    assert!(overall.rows[1].optimality_gap.low95.is_some());
+    let page = fs::read_to_string(&summary.html).unwrap();
+    assert!(page.contains("below, agent steps of 4 frames") && page.contains("\"steps\":4"));
+    assert!(page.contains("All games together") && page.contains("<th>human</th>"));
+    let markdown = fs::read_to_string(summary.html.with_file_name("report.md")).unwrap();
+    assert!(
+        markdown.contains("## All games together") && markdown.contains("](atari-pong-curves.png)"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn a_film_is_embedded_if_it_is_one_and_small_enough() {
+    let root = tempfile::tempdir().unwrap();
+    let run = one(root.path(), "a", 1);
+    let page = || {
+        let runs = read_runs(std::slice::from_ref(&run)).unwrap();
+        let summary = write_report(&runs, &options(&root.path().join("report")));
+        summary.map(|summary| fs::read_to_string(summary.html).unwrap()).map_err(|error| error.to_string())
+    };
+    assert!(!page().unwrap().contains("At play"));
+    write_clip(&run, "spectral-s1", GIF);
+    assert!(page().unwrap().contains("<img alt=\"spectral at play, seed 1\""));
+    write_clip(&run, "spectral-s1", b"not a film");
+    assert!(page().unwrap_err().contains("is no GIF"));
+    let mut long = GIF.to_vec();
+    long.resize(4 << 20, 0);
+    write_clip(&run, "spectral-s1", &long);
+    let page = page().unwrap();
+    assert!(page.contains("too large to embed; record fewer steps") && !page.contains("<img"));
+}
+
+#[test]
+fn the_codecs_own_statistics_are_drawn_and_written() {
+    let root = tempfile::tempdir().unwrap();
+    let summary = report(root.path());
+    let page = fs::read_to_string(&summary.html).unwrap();
+    for figure in ["inside-activity", "inside-sigma", "inside-loss_share", "inside-popart"] {
+        assert_eq!(page.matches(&format!("data-figure=\"{figure}\"")).count(), 2, "{figure}, once per task");
+    }
+    let csv = fs::read_to_string(root.path().join("report/exponential-pong-mini-inside.csv")).unwrap();
+    assert!(!csv.contains("frequency 4"), "a frequency that never was active is left out");
+    let last = csv.lines().rfind(|line| line.starts_with("spectral,loss_share,frequency 3")).unwrap();
+    assert_eq!(last, "spectral,loss_share,frequency 3,150000,0.25");
+    assert!(csv.lines().any(|line| line.starts_with("popart,popart,μ,150000,897")), "{csv}");
+}
+
+#[test]
+fn curves_against_time_hold_the_same_scores() {
+    let root = tempfile::tempdir().unwrap();
+    report(root.path());
+    let last = |name: &str| {
+        let csv = fs::read_to_string(root.path().join("report").join(name)).unwrap();
+        let row = csv.lines().rfind(|line| line.starts_with("clipped,finished")).unwrap().to_owned();
+        let fields: Vec<f64> = row.split(',').skip(2).map(|field| field.parse().unwrap()).collect();
+        fields
+    };
+    let (frames, hours) =
+        (last("exponential-pong-mini-curves.csv"), last("exponential-pong-mini-curves-hours.csv"));
+    assert_eq!(frames[0], 150_000.0);
+    assert!((hours[0] - 93.1 / 3600.0).abs() < 1e-6, "the run took 93.1 seconds: {}", hours[0]);
+    assert_eq!(frames[1], hours[1], "the last point is the same");
 }

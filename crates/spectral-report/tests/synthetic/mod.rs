@@ -108,7 +108,7 @@ fn write_agent(folder: &Path, member: &Member, players_score: bool) {
         writeln!(episodes, "{frame},{score},{score},{length}").unwrap();
     }
     fs::write(folder.join("episodes.csv"), episodes).unwrap();
-    fs::write(folder.join("metrics.csv"), "frame,updates,saturated\n1000,10,0\n2000,20,0\n").unwrap();
+    fs::write(folder.join("metrics.csv"), metrics(member)).unwrap();
     if players_score {
         let mut rows = String::from("frame,player_score,abs_error,abs_target\n");
         for step in 1..=100u64 {
@@ -129,6 +129,59 @@ fn write_agent(folder: &Path, member: &Member, players_score: bool) {
         }
         fs::write(folder.join("td_error.csv"), rows).unwrap();
     }
+}
+
+/// How many frequencies the made-up spectral agents have; the last of them is never active.
+pub const FREQUENCIES: usize = 5;
+
+fn metrics(member: &Member) -> String {
+    let spectral = member.agent.starts_with("spectral");
+    let mut text = String::from("frame,updates,saturated");
+    if spectral {
+        for family in ["activity", "sigma", "loss_share"] {
+            for k in 0..FREQUENCIES {
+                write!(text, ",{family}_{k}").unwrap();
+            }
+        }
+    } else if member.agent == "popart" {
+        text.push_str(",mu,sigma");
+    }
+    text.push('\n');
+    for step in 1..=50u64 {
+        let progress = step as f64 / 50.0;
+        write!(text, "{},{},0", step * member.reached / 50, step * 10).unwrap();
+        if spectral {
+            let silent = |k: usize| k + 1 == FREQUENCIES;
+            for k in 0..FREQUENCIES {
+                let activity = if silent(k) { 0.0 } else { 0.2 * 0.3f64.powi(k as i32) * (0.2 + progress) };
+                write!(text, ",{activity}").unwrap();
+            }
+            for k in 0..FREQUENCIES {
+                write!(text, ",{}", if silent(k) { 0.0316 } else { 0.05 + progress / (1.0 + k as f64) })
+                    .unwrap();
+            }
+            for k in 0..FREQUENCIES {
+                // The first value does not exist yet.
+                let share = if silent(k) { 0.0 } else { 0.25 };
+                write!(text, ",{}", if step == 1 { String::new() } else { share.to_string() }).unwrap();
+            }
+        } else if member.agent == "popart" {
+            write!(text, ",{},{}", -3.0 + 900.0 * progress, 1.0 + 4000.0 * progress).unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A film of one white point.
+pub const GIF: &[u8] =
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x00\x00\x00\x00\x00,\
+\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// Puts a film where the report looks for it.
+pub fn write_clip(run: &Path, id: &str, bytes: &[u8]) {
+    fs::create_dir_all(run.join("clips")).unwrap();
+    fs::write(run.join("clips").join(format!("{id}.gif")), bytes).unwrap();
 }
 
 /// Four agents with three seeds each on two tasks, under `root`: one agent stopped, one unfinished, and the third
@@ -168,4 +221,8 @@ pub fn demo(root: &Path) {
     write_run(&root.join("pong-a"), "exponential-pong-mini", frames, true, &first);
     write_run(&root.join("pong-b"), "exponential-pong-mini", frames, true, &second);
     write_run(&root.join("ponglantis"), "ponglantis-mini", frames, false, &other);
+    for agent in ["spectral", "clipped"] {
+        write_clip(&root.join("pong-a"), &format!("{agent}-s1000"), GIF);
+        write_clip(&root.join("pong-b"), &format!("{agent}-s1002"), GIF);
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError};
 use crate::csv::{Ending, Table};
 use crate::error::ReportError;
 
@@ -13,120 +14,24 @@ use crate::error::ReportError;
 const FORMAT: i64 = 1;
 /// How many folders deep run directories are looked for below a given path.
 const SEARCH_DEPTH: usize = 3;
-
-/// Everything a report uses of one run directory.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// The directory.
-    pub path: PathBuf,
-    /// Name of the task.
-    pub task: String,
-    /// Planned emulator frames per agent.
-    pub frames: u64,
-    /// When the run was created, as written.
-    pub created: String,
-    /// Version of spectral that made the run.
-    pub version: String,
-    /// Name of the protocol (settings shared by all agents).
-    pub protocol: String,
-    /// What a reader of its figures should know, as the run's configuration says it; may be empty.
-    pub note: String,
-    /// The command line.
-    pub command: String,
-    /// The machine.
-    pub hardware: Hardware,
-    /// Where the run as a whole stands.
-    pub status: RunStatus,
-    /// Wall-clock seconds of training so far.
-    pub seconds: f64,
-    /// The population.
-    pub agents: Vec<AgentRun>,
-}
-
-/// The machine a run was made on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Hardware {
-    /// Processor name.
-    pub cpu: String,
-    /// Processor cores.
-    pub cores: u64,
-    /// Where the networks were trained: `cpu`, or a GPU's name.
-    pub device: String,
-}
-
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunStatus {
-    /// At work, or killed without notice.
-    Running,
-    /// Stopped by its user with a checkpoint.
-    Interrupted,
-    /// Every agent has finished or was stopped.
-    Finished,
-}
-
-/// Where one agent stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentStatus {
-    /// Has frames left.
-    Running,
-    /// Trained for all planned frames.
-    Finished,
-    /// Taken out of the population, for example because its values stopped being finite.
-    Stopped,
-}
-
-/// One agent of a population: one name, one seed.
-#[derive(Clone, Debug)]
-pub struct AgentRun {
-    /// Name of its folder.
-    pub id: String,
-    /// The name under which its curves are grouped.
-    pub agent: String,
-    /// Its value codec.
-    pub codec: String,
-    /// Its seed.
-    pub seed: u64,
-    /// Every setting, nested tables flattened to dotted keys.
-    pub settings: BTreeMap<String, String>,
-    /// Where it stands.
-    pub status: AgentStatus,
-    /// Why it was stopped, if it was.
-    pub reason: String,
-    /// Emulator frames it has trained for.
-    pub frames: u64,
-    /// Finished training episodes, in order.
-    pub episodes: Vec<Episode>,
-    /// TD error by the player's score; empty where the task has none.
-    pub td_errors: Vec<TdError>,
-    /// Rewards beyond the codec's capacity, which saturated.
-    pub saturated: u64,
-}
-
-/// One finished training episode.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Episode {
-    /// The agent's frame count when the episode ended.
-    pub frame: u64,
-    /// Sum of the plain scores.
-    pub score: f64,
-}
-
-/// Running means of the TD error at one of the player's scores.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TdError {
-    /// Frames so far.
-    pub frame: u64,
-    /// The player's score in the sampled states.
-    pub player_score: i64,
-    /// Running mean of |prediction − target|; not finite when an agent diverged.
-    pub abs_error: f64,
-    /// Running mean of |target|.
-    pub abs_target: f64,
-}
+/// Keys of run.toml that identify a run or keep its books, and do not decide its result.
+const BOOKKEEPING: [&str; 12] = [
+    "format",
+    "task",
+    "frames",
+    "log_frames",
+    "checkpoint_seconds",
+    "created",
+    "version",
+    "protocol",
+    "note",
+    "command",
+    "hardware",
+    "agents",
+];
+/// The paper's own tasks on the Atari, whose steps take four frames like those of every `atari/` game.
+const ATARI_TASKS: [&str; 5] =
+    ["exponential-pong", "ponglantis", "ponglantis-easier", "ponglantis-even-easier", "reverse-ponglantis"];
 
 #[derive(Deserialize)]
 struct RunFile {
@@ -260,7 +165,20 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         let state = state.agents.iter().find(|state| state.id == entry.id);
         agents.push(read_agent(directory, entry, state)?);
     }
+    // All agents of a population share its clock, which stands where the furthest of them stands.
+    let furthest = agents.iter().map(|agent| agent.frames).max().unwrap_or(0);
+    if furthest > 0 && state.seconds > 0.0 {
+        for agent in &mut agents {
+            agent.seconds_per_frame = Some(state.seconds / furthest as f64);
+        }
+    }
+    let options = read_options(&run_toml)?;
+    let recorded = options.get("frames_per_step").and_then(|text| text.parse().ok()).filter(|k| *k > 0);
+    let known =
+        if file.task.starts_with("atari/") || ATARI_TASKS.contains(&file.task.as_str()) { 4 } else { 1 };
     Ok(Run {
+        options,
+        frames_per_step: recorded.unwrap_or(known),
         path: directory.to_owned(),
         task: file.task,
         frames: file.frames,
@@ -288,6 +206,15 @@ fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, R
     })
 }
 
+/// Whatever run.toml says of the run as a whole that may decide its result: the task's options, above all.
+fn read_options(run_toml: &Path) -> Result<BTreeMap<String, String>, ReportError> {
+    let mut table: toml::Table = read_toml(run_toml)?.unwrap_or_default();
+    table.retain(|key, _| !BOOKKEEPING.contains(&key));
+    let mut options = BTreeMap::new();
+    flatten("", &table, &mut options);
+    Ok(options)
+}
+
 fn read_agent(
     directory: &Path,
     entry: AgentEntry,
@@ -300,9 +227,14 @@ fn read_agent(
     let reached = episodes.last().map_or(0, |episode| episode.frame);
     let mut settings = BTreeMap::new();
     flatten("", &entry.settings, &mut settings);
+    let metrics = Metrics::read(&folder.join("metrics.csv"), ending)?;
+    let clip = directory.join("clips").join(format!("{}.gif", entry.id));
     Ok(AgentRun {
         td_errors: read_td_errors(&folder.join("td_error.csv"), ending)?,
-        saturated: read_saturated(&folder.join("metrics.csv"), ending)?,
+        saturated: metrics.last("saturated").map_or(0, |count| count as u64),
+        metrics,
+        seconds_per_frame: None,
+        clip: clip.is_file().then_some(clip),
         id: entry.id,
         agent: entry.agent,
         codec: entry.codec,
@@ -370,13 +302,6 @@ fn read_td_errors(path: &Path, ending: Ending) -> Result<Vec<TdError>, ReportErr
         });
     }
     Ok(rows)
-}
-
-fn read_saturated(path: &Path, ending: Ending) -> Result<u64, ReportError> {
-    let Some(table) = Table::read(path, ending)? else { return Ok(0) };
-    let Some(column) = table.optional_column("saturated") else { return Ok(0) };
-    let last = (0..table.len()).rev().find_map(|row| table.get(row, column));
-    Ok(last.map_or(0, |value| value as u64))
 }
 
 fn flatten(prefix: &str, table: &toml::Table, into: &mut BTreeMap<String, String>) {

@@ -1,0 +1,193 @@
+//! From runs to what a report shows: runs of one experiment merged, agents grouped, curves and final scores.
+
+use crate::error::ReportError;
+use crate::human::HumanScore;
+use crate::palette::{Palette, Style};
+use crate::run::{AgentRun, AgentStatus, Run};
+use crate::stats;
+use crate::summary::{Comparison, Improvement, Row};
+
+mod curves;
+mod diagnostics;
+mod merge;
+mod overall;
+mod scores;
+
+pub(crate) use curves::{Clock, Curves, TdLine};
+pub(crate) use diagnostics::{Panel, Scale, Series};
+pub(crate) use overall::{Overall, overall};
+pub(crate) use scores::{Profile, ProfileLine, profile};
+
+/// All runs of one task under one protocol and length.
+pub(crate) struct Task<'a> {
+    pub name: String,
+    pub protocol: String,
+    pub frames: u64,
+    /// Unique beginning of this task's file names.
+    pub slug: String,
+    pub runs: Vec<&'a Run>,
+    /// What merging these runs brought to light.
+    pub merge_notes: Vec<String>,
+    pub grid: Vec<u64>,
+    /// Milliseconds; empty where no run recorded its time.
+    pub hour_grid: Vec<u64>,
+    pub frames_per_step: u64,
+    pub human: Option<&'static HumanScore>,
+    pub agents: Vec<Agent<'a>>,
+    pub rows: Vec<Row>,
+    pub comparisons: Vec<Comparison>,
+    pub improvements: Vec<Improvement>,
+    pub profile: Option<Profile>,
+}
+
+/// One agent's seeds on one task.
+pub(crate) struct Agent<'a> {
+    pub name: String,
+    pub style: Style,
+    pub finished: Vec<&'a AgentRun>,
+    /// Running, interrupted or stopped.
+    pub unfinished: Vec<&'a AgentRun>,
+    /// No seed has finished, so the curves are over unfinished ones.
+    pub provisional: bool,
+    by_frames: Curves<'a>,
+    by_hours: Curves<'a>,
+    pub td_lines: Vec<TdLine>,
+    pub panels: Vec<Panel>,
+}
+
+impl Task<'_> {
+    /// Frames of the longest finished seed: more than planned where a run was taken further.
+    pub(crate) fn trained(&self) -> u64 {
+        let finished = self.agents.iter().flat_map(|agent| &agent.finished);
+        finished.map(|run| run.frames).max().unwrap_or(self.frames)
+    }
+
+    pub(crate) fn agent(&self, name: &str) -> Option<&Agent<'_>> {
+        self.agents.iter().find(|agent| agent.name == name)
+    }
+
+    pub(crate) fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.agent == name)
+    }
+
+    pub(crate) fn grid(&self, clock: Clock) -> &[u64] {
+        match clock {
+            Clock::Frames => &self.grid,
+            Clock::Time => &self.hour_grid,
+        }
+    }
+}
+
+impl<'a> Agent<'a> {
+    pub(crate) fn seeds(&self) -> usize {
+        self.finished.len() + self.unfinished.len()
+    }
+
+    /// How many seeds the mean curve holds where it holds most.
+    pub(crate) fn full(&self) -> usize {
+        if self.provisional { self.unfinished.len() } else { self.finished.len() }
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &'a AgentRun> {
+        self.finished.iter().chain(&self.unfinished).copied()
+    }
+
+    pub(crate) fn curves(&self, clock: Clock) -> &Curves<'a> {
+        match clock {
+            Clock::Frames => &self.by_frames,
+            Clock::Time => &self.by_hours,
+        }
+    }
+}
+
+/// Groups, merges and computes.
+pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec<Task<'a>>, ReportError> {
+    if runs.is_empty() {
+        return Err(ReportError::Empty);
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for agent in runs.iter().flat_map(|run| &run.agents) {
+        if !names.contains(&agent.agent.as_str()) {
+            names.push(&agent.agent);
+        }
+    }
+    let palette = Palette::new(&names);
+    merge::groups(runs).into_iter().map(|group| analyse_task(group, &palette, baseline)).collect()
+}
+
+fn analyse_task<'a>(
+    group: merge::Group<'a>,
+    palette: &Palette,
+    baseline: Option<&str>,
+) -> Result<Task<'a>, ReportError> {
+    let merge::Group { slug, runs } = group;
+    let merge_notes = merge::check(&runs)?;
+    let mut order: Vec<&str> = Vec::new();
+    for agent in runs.iter().flat_map(|run| &run.agents) {
+        if !order.contains(&agent.agent.as_str()) {
+            order.push(&agent.agent);
+        }
+    }
+    // The baseline leads; the others keep the order in which the runs name them.
+    order.sort_by_key(|name| Some(*name) != baseline);
+
+    let members = || runs.iter().flat_map(|run| &run.agents);
+    let planned = runs[0].frames;
+    let last = members().map(|agent| agent.frames).max().unwrap_or(0).max(planned);
+    let grid = stats::frame_grid(last, curves::GRID_POINTS);
+    let hour_grid = curves::hour_grid(members());
+    let human = HumanScore::of_task(&runs[0].task);
+    let mut agents = Vec::new();
+    for name in order {
+        let mut seeds: Vec<&AgentRun> = members().filter(|agent| agent.agent == name).collect();
+        seeds.sort_by_key(|agent| agent.seed);
+        agents.push(analyse_agent(name, seeds, &grid, &hour_grid, palette.style(name)));
+    }
+    let mut rows: Vec<Row> = agents.iter().map(|agent| scores::final_row(agent, human)).collect();
+    rows.sort_by(|a, b| {
+        let key = |row: &Row| row.mean.unwrap_or(f64::NEG_INFINITY);
+        key(b).total_cmp(&key(a))
+    });
+    Ok(Task {
+        name: runs[0].task.clone(),
+        protocol: runs[0].protocol.clone(),
+        frames: planned,
+        frames_per_step: runs[0].frames_per_step,
+        comparisons: scores::compare(&rows, baseline),
+        improvements: scores::improvements(&rows, baseline),
+        profile: scores::task_profile(&rows),
+        slug,
+        merge_notes,
+        grid,
+        hour_grid,
+        human,
+        agents,
+        rows,
+        runs,
+    })
+}
+
+fn analyse_agent<'a>(
+    name: &str,
+    seeds: Vec<&'a AgentRun>,
+    grid: &[u64],
+    hour_grid: &[u64],
+    style: Style,
+) -> Agent<'a> {
+    let (finished, unfinished): (Vec<&AgentRun>, Vec<&AgentRun>) =
+        seeds.into_iter().partition(|agent| agent.status == AgentStatus::Finished);
+    let provisional = finished.is_empty();
+    let averaged = if provisional { &unfinished } else { &finished };
+    let apart: &[&AgentRun] = if provisional { &[] } else { &unfinished };
+    Agent {
+        name: name.to_owned(),
+        style,
+        by_frames: curves::curves(averaged, apart, grid, Clock::Frames),
+        by_hours: curves::curves(averaged, apart, hour_grid, Clock::Time),
+        provisional,
+        td_lines: curves::td_lines(averaged, grid),
+        panels: diagnostics::panels(averaged, grid),
+        finished,
+        unfinished,
+    }
+}

@@ -1,0 +1,141 @@
+//! Performance profiles, and probabilities of improvement.
+
+use crate::analysis::{Profile, Task};
+use crate::axis::{Axis, Kind, score_axis};
+use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
+use crate::palette::Style;
+use crate::plot::{BODY, Plot, SMALL, TITLE};
+use crate::summary::Improvement;
+use crate::text;
+
+/// Size of a panel, in the page and in the figure by itself.
+pub(crate) const PANEL: (f64, f64) = (420.0, 264.0);
+const HEADER: f64 = 66.0;
+/// Height of one row of the probabilities.
+const ROW: f64 = 30.0;
+
+/// Draws the share of seeds above each score at `origin`; `style` gives an agent's colour.
+pub(crate) fn profile(
+    canvas: &mut dyn Canvas,
+    profile: &Profile,
+    style: &dyn Fn(&str) -> Option<Style>,
+    origin: Point,
+    meaning: &str,
+) -> Plot {
+    let low = profile.thresholds.first().copied().unwrap_or(0.0);
+    let high = profile.thresholds.last().copied().unwrap_or(1.0);
+    let half = |line: &crate::analysis::ProfileLine| {
+        // The score that half of the seeds reach stands for the agent when the scale is chosen.
+        let at = line.share.iter().rposition(|share| *share >= 0.5).unwrap_or(0);
+        profile.thresholds[at].abs()
+    };
+    let peaks: Vec<f64> = profile.lines.iter().map(half).collect();
+    let x = score_axis(low, high, &peaks, 4);
+    let symlog = matches!(x.kind, Kind::Symlog(_));
+    let ticks = (0..=4).map(|k| (f64::from(k) / 4.0, format!("{}%", 25 * k)));
+    let plot = Plot {
+        left: origin.0 + 52.0,
+        right: origin.0 + PANEL.0 - 20.0,
+        top: origin.1 + 16.0,
+        bottom: origin.1 + PANEL.1 - 44.0,
+        x,
+        y: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: ticks.collect() },
+    };
+    let words = if symlog { format!("{meaning} (symmetric log scale)") } else { meaning.to_owned() };
+    plot.frame(canvas, "", &words);
+    for line in profile.lines.iter().rev() {
+        let Some(style) = style(&line.agent) else { continue };
+        let paint = Paint::Colour(style.colour);
+        canvas.begin_agent(&line.agent);
+        let upper: Vec<f64> = line.band.iter().map(|band| band.high).collect();
+        let lower: Vec<f64> = line.band.iter().map(|band| band.low).collect();
+        if !upper.is_empty() {
+            let mut band = steps(&plot, &profile.thresholds, &upper);
+            band.extend(steps(&plot, &profile.thresholds, &lower).into_iter().rev());
+            canvas.polygon(&band, paint, 0.13);
+        }
+        let points = steps(&plot, &profile.thresholds, &line.share);
+        canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(style.dash));
+        canvas.end_agent();
+    }
+    plot
+}
+
+/// A profile holds its value from one threshold to the next; below the first, every seed lies above.
+fn steps(plot: &Plot, thresholds: &[f64], values: &[f64]) -> Vec<Point> {
+    let mut points = vec![plot.at(plot.x.min, 1.0)];
+    let mut last = 1.0;
+    for (threshold, value) in thresholds.iter().zip(values) {
+        points.push(plot.at(*threshold, last));
+        points.push(plot.at(*threshold, *value));
+        last = *value;
+    }
+    points.push(plot.at(plot.x.max, last));
+    points
+}
+
+/// Draws a dot and a 95% interval per comparison at `origin`.
+pub(crate) fn improvements(
+    canvas: &mut dyn Canvas,
+    task: &Task<'_>,
+    improvements: &[Improvement],
+    origin: Point,
+) {
+    let Some(first) = improvements.first() else { return };
+    let name = |entry: &Improvement| format!("over {}", entry.other);
+    let widest = improvements.iter().map(|entry| text::width(&name(entry), BODY)).fold(0.0, f64::max);
+    let ticks = (0..=4).map(|k| (f64::from(k) / 4.0, format!("{}%", 25 * k)));
+    let plot = Plot {
+        left: origin.0 + 16.0 + text::SYSTEM_FONT_ALLOWANCE * widest,
+        right: origin.0 + PANEL.0 - 58.0,
+        top: origin.1 + 16.0,
+        bottom: origin.1 + 16.0 + ROW * improvements.len() as f64,
+        x: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: ticks.collect() },
+        y: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: Vec::new() },
+    };
+    plot.frame(canvas, "", &format!("probability that a seed of {} ends higher", first.agent));
+    let (middle, _) = plot.at(0.5, 0.0);
+    canvas.line((middle, plot.top), (middle, plot.bottom), Stroke::new(Paint::Muted, 1.0).faded(0.6));
+    for (k, entry) in improvements.iter().enumerate() {
+        let y = plot.top + ROW * (k as f64 + 0.5);
+        let Some(other) = task.agent(&entry.other) else { continue };
+        let paint = Paint::Colour(other.style.colour);
+        canvas.begin_agent(&entry.other);
+        let lettering = Lettering::new(BODY, paint, Anchor::End).strong();
+        canvas.text((plot.left - 10.0, y + 0.35 * BODY), &name(entry), lettering);
+        canvas.line((plot.left, y), (plot.right, y), Stroke::new(Paint::Rule, 1.0));
+        let x = |share: f64| plot.at(share, 0.0).0;
+        if let (Some(low), Some(high)) = (entry.low95, entry.high95) {
+            canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
+        }
+        canvas.circle((x(entry.probability), y), 4.2, paint, Some(Stroke::new(Paint::Surface, 1.0)));
+        let share = format!("{:.0}%", 100.0 * entry.probability);
+        canvas.text(
+            (plot.right + 12.0, y + 0.35 * SMALL),
+            &share,
+            Lettering::new(SMALL, Paint::Muted, Anchor::Start),
+        );
+        canvas.end_agent();
+    }
+}
+
+/// Height that the probabilities need.
+pub(crate) fn improvements_height(improvements: &[Improvement]) -> f64 {
+    16.0 + ROW * improvements.len() as f64 + 46.0
+}
+
+/// Size of the figure by itself.
+pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
+    (2.0 * PANEL.0 + 20.0, HEADER + PANEL.1.max(improvements_height(&task.improvements)) + 6.0)
+}
+
+/// The figure by itself: the profile to the left, the probabilities to the right.
+pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>, shown: &Profile) {
+    canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
+    let caption = "Final scores: share of seeds above a score (left), probability of improvement (right); 95% \
+                   bootstrap intervals.";
+    canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+    let style = |name: &str| task.agent(name).map(|agent| agent.style);
+    profile(canvas, shown, &style, (0.0, HEADER), "final score");
+    improvements(canvas, task, &task.improvements, (PANEL.0 + 20.0, HEADER));
+}

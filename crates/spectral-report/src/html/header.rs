@@ -1,0 +1,149 @@
+//! The head and the foot of the page: what was run, on what, for how long, and how numbers were made.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::analysis::{Agent, Task};
+use crate::canvas::escape;
+use crate::run::Run;
+use crate::stats::MOMENTUM;
+use crate::summary::{ReportSummary, group};
+use crate::words::{duration, list, short_count};
+
+fn distinct<'r>(runs: impl Iterator<Item = &'r Run>, of: impl Fn(&Run) -> String) -> String {
+    let values: BTreeSet<String> = runs.map(of).filter(|text| !text.is_empty()).collect();
+    if values.is_empty() {
+        "not recorded".to_owned()
+    } else {
+        values.into_iter().collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn hardware(run: &Run) -> String {
+    let machine = &run.hardware;
+    let mut parts = Vec::new();
+    if !machine.cpu.is_empty() {
+        parts.push(machine.cpu.clone());
+    }
+    match machine.cores {
+        0 => {}
+        1 => parts.push("1 core".to_owned()),
+        cores => parts.push(format!("{cores} cores")),
+    }
+    if !machine.device.is_empty() {
+        parts.push(format!("trained on {}", machine.device));
+    }
+    parts.join(", ")
+}
+
+/// What was run, on what, for how long, and how much of it has finished.
+pub(super) fn facts(tasks: &[Task<'_>]) -> String {
+    let runs = || tasks.iter().flat_map(|task| task.runs.iter().copied());
+    let requested: usize = tasks.iter().flat_map(|task| &task.agents).map(Agent::seeds).sum();
+    let finished: usize = tasks.iter().flat_map(|task| &task.agents).map(|agent| agent.finished.len()).sum();
+    let names: Vec<String> = tasks.iter().map(|task| task.name.clone()).collect();
+    let seconds: f64 = runs().map(|run| run.seconds).sum();
+    let per_agent: BTreeSet<u64> = tasks.iter().map(|task| task.frames).collect();
+    let per_agent: Vec<String> = per_agent.into_iter().map(group).collect();
+    let folders = runs().count();
+    let mut entries = vec![
+        (if tasks.len() == 1 { "Task" } else { "Tasks" }, list(&names)),
+        ("Protocol", distinct(runs(), |run| run.protocol.clone())),
+        ("Frames per agent", list(&per_agent)),
+        ("Agents × seeds", format!("{finished} of {requested} finished")),
+        ("Wall-clock training time", duration(seconds)),
+        ("Version", distinct(runs(), |run| run.version.clone())),
+        ("Hardware", distinct(runs(), hardware)),
+    ];
+    if folders > 1 {
+        entries.push(("Run directories", format!("{folders}, merged")));
+    }
+    let mut text = String::from("<dl class=\"facts\">\n");
+    for (name, value) in entries {
+        // Long values get two columns.
+        let class = if value.chars().count() > 24 { " class=\"broad\"" } else { "" };
+        // A name with hyphens is easier to read in one piece.
+        let whole = |word: &str| match word.contains('-') {
+            true => format!("<span>{}</span>", escape(word)),
+            false => escape(word),
+        };
+        let words: Vec<String> = value.split(' ').map(whole).collect();
+        writeln!(text, "<div{class}><dt>{name}</dt><dd>{}</dd></div>", words.join(" ")).ok();
+    }
+    text.push_str("</dl>\n");
+    text
+}
+
+/// Remarks on the report as a whole.
+pub(super) fn notes(notes: &[String]) -> String {
+    notes.iter().fold(String::new(), |mut text, note| {
+        writeln!(text, "<p class=\"note\">{}</p>", escape(note)).ok();
+        text
+    })
+}
+
+/// Links to the sections, where there are several.
+pub(super) fn contents(tasks: &[Task<'_>], summary: &ReportSummary) -> String {
+    let mut links = Vec::new();
+    if !summary.claims.is_empty() {
+        links.push(("claims".to_owned(), "The paper beside our data".to_owned()));
+    }
+    for task in tasks {
+        let twice = tasks.iter().filter(|other| other.name == task.name).count() > 1;
+        let length = if twice { format!(" ({})", short_count(task.frames as f64)) } else { String::new() };
+        links.push((task.slug.clone(), format!("{}{length}", task.name)));
+    }
+    if summary.overall.is_some() {
+        links.push(("overall".to_owned(), "All games together".to_owned()));
+    }
+    if links.len() < 2 {
+        return String::new();
+    }
+    let mut text = String::from("<nav aria-label=\"Contents\">");
+    for (id, name) in links {
+        write!(text, "<a href=\"#{}\">{}</a>", escape(&id), escape(&name)).ok();
+    }
+    text.push_str("</nav>\n");
+    text
+}
+
+pub(super) fn runs_table(tasks: &[Task<'_>]) -> String {
+    let mut text = String::from(
+        "<details style=\"margin-top:48px\"><summary>Runs behind this report</summary>\n<div class=\"scroll\">\
+         <table class=\"settings runs\">\n<tr><th>folder</th><th>task</th><th>created</th><th>version</th><th>status</th>\
+         <th>training time</th><th>frames</th><th>device</th><th>command</th></tr>\n",
+    );
+    for run in tasks.iter().flat_map(|task| &task.runs) {
+        writeln!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td><code>{}</code></td></tr>",
+            escape(&run.path.display().to_string()),
+            escape(&run.task),
+            escape(&run.created),
+            escape(&run.version),
+            format!("{:?}", run.status).to_lowercase(),
+            duration(run.seconds),
+            short_count(run.frames as f64),
+            escape(&run.hardware.device),
+            escape(&run.command)
+        )
+        .ok();
+    }
+    text.push_str("</table></div></details>\n");
+    text
+}
+
+pub(super) fn footer() -> String {
+    format!(
+        "<footer>\n<p>Scores are of training episodes, exploration included; there is no separate evaluation. Frames are \
+         emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \
+         (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
+         hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
+         speed.</p>\n<p>Intervals: stratified percentile bootstrap over seeds, 20,000 resamples with a fixed \
+         generator, so the same runs give the same digits; interquartile mean, probability of improvement and \
+         performance profiles as defined by Agarwal and others (2021). Seeds that were stopped or have not finished are \
+         drawn for themselves and enter no mean: a cross marks the end of one that was stopped, a ring one that may go \
+         on.</p>\n</footer>\n"
+    )
+}

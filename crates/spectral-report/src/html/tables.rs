@@ -1,0 +1,114 @@
+//! The table of final scores.
+
+use std::fmt::Write as _;
+
+use crate::analysis::Task;
+use crate::axis::{Axis, Kind};
+use crate::canvas::{SvgCanvas, escape};
+use crate::figure;
+use crate::plot::Plot;
+use crate::stats::FINAL_EPISODES;
+use crate::summary::interval;
+use crate::words::{list, number};
+
+/// Size of the dots in a row of the table.
+const DOTS: (f64, f64) = (300.0, 28.0);
+
+pub(super) fn final_table(task: &Task<'_>) -> String {
+    let axis = figure::final_axis(task, 4);
+    let symlog =
+        if matches!(axis.kind, Kind::Symlog(_)) { " The scale is symmetric logarithmic." } else { "" };
+    let plot = Plot {
+        left: 14.0,
+        right: DOTS.0 - 14.0,
+        top: 0.0,
+        bottom: DOTS.1,
+        x: axis,
+        y: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: Vec::new() },
+    };
+    let normalised = task.rows.iter().any(|row| row.human_normalised.is_some());
+    let mut text = String::from("<h3>Final scores</h3>\n");
+    writeln!(
+        text,
+        "<p class=\"caption\">Mean of the last tenth of each seed’s episodes (at least {FINAL_EPISODES}), then over \
+         seeds. Dots are seeds, the stroke is the mean, the bar its 95% bootstrap interval; rings are unfinished \
+         seeds where they stand. IQM is the interquartile mean over seeds.{}{symlog}</p>",
+        if normalised { " Human: 0% is random play, 100% a professional human tester." } else { "" }
+    )
+    .ok();
+    text.push_str(
+        "<table class=\"final\">\n<thead><tr><th>agent</th><th>seeds</th><th>mean</th><th>95% interval</th><th>IQM</th>",
+    );
+    if normalised {
+        text.push_str("<th>human</th>");
+    }
+    text.push_str("<th class=\"dots\"></th></tr></thead>\n<tbody>\n");
+    for row in &task.rows {
+        let Some(agent) = task.agent(&row.agent) else { continue };
+        let mut canvas = SvgCanvas::new(DOTS.0, DOTS.1, true);
+        figure::zero_line(&mut canvas, &plot);
+        figure::final_dots(&mut canvas, task, agent, &plot, DOTS.1 / 2.0);
+        let values: Vec<String> = row.per_seed.iter().map(|value| number(*value)).collect();
+        let label = format!("Final scores of {} by seed: {}", row.agent, list(&values));
+        let (seeds, partial) = if row.finished == row.seeds {
+            (row.seeds.to_string(), "")
+        } else {
+            (format!("{} of {}", row.finished, row.seeds), " partial")
+        };
+        let dash = || "–".to_owned();
+        write!(
+            text,
+            "<tr data-agent=\"{0}\" style=\"--agent:{1}\"><td>{0}</td><td class=\"seeds{partial}\" data-name=\"seeds\">\
+             {seeds}</td><td class=\"mean\">{2}</td><td class=\"i95\" data-name=\"95%\">{3}</td>\
+             <td class=\"iqm\" data-name=\"IQM\" title=\"95% interval {4}\">{5}</td>",
+            escape(&row.agent),
+            agent.style.colour.hex(),
+            row.mean.map_or_else(dash, number),
+            interval(row.low95, row.high95),
+            interval(row.iqm_low95, row.iqm_high95),
+            row.iqm.map_or_else(dash, number),
+        )
+        .ok();
+        if normalised {
+            let share = row.human_normalised.map_or_else(dash, |share| format!("{}%", number(100.0 * share)));
+            write!(text, "<td class=\"human\" data-name=\"human\">{share}</td>").ok();
+        }
+        writeln!(
+            text,
+            "<td class=\"dots\" title=\"{}\">{}</td></tr>",
+            escape(&values.join(", ")),
+            canvas.finish(&label, "dots", &[])
+        )
+        .ok();
+    }
+    let mut scale = SvgCanvas::new(DOTS.0, 22.0, true);
+    figure::final_scale(&mut scale, &plot);
+    writeln!(
+        text,
+        "<tr class=\"scale\"><td colspan=\"{}\"></td><td class=\"dots\">{}</td></tr>",
+        if normalised { 6 } else { 5 },
+        scale.finish("Scale of the final scores", "dots", &[])
+    )
+    .ok();
+    text.push_str("</tbody>\n</table>\n");
+    text.push_str(&comparisons(task));
+    text
+}
+
+fn comparisons(task: &Task<'_>) -> String {
+    let Some(first) = task.comparisons.first() else { return String::new() };
+    let mut parts = Vec::new();
+    for comparison in &task.comparisons {
+        let sign = if comparison.difference > 0.0 { "+" } else { "" };
+        let range = match (comparison.low95, comparison.high95) {
+            (Some(_), Some(_)) => format!(" (95%: {})", interval(comparison.low95, comparison.high95)),
+            _ => String::new(),
+        };
+        parts.push(format!("{} {sign}{}{range}", comparison.other, number(comparison.difference)));
+    }
+    format!(
+        "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}.</p>\n",
+        escape(&first.agent),
+        escape(&parts.join("; "))
+    )
+}

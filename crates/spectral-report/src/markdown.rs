@@ -1,0 +1,191 @@
+//! The report as Markdown, for a repository's pages: the findings, the verdicts and the tables, with links to the
+//! pictures that lie beside it.
+
+use std::fmt::Write as _;
+
+use crate::ReportOptions;
+use crate::analysis::Task;
+use crate::summary::{OverallSummary, ReportSummary, group, interval};
+use crate::words::{duration, list, number};
+
+/// The whole page.
+pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &ReportOptions) -> String {
+    let title = if options.title.trim().is_empty() { "Training report" } else { options.title.trim() };
+    let mut text = format!("# {}\n\n", line(title));
+    text.push_str(&facts(tasks));
+    for note in &options.notes {
+        writeln!(text, "> {}\n", line(note)).ok();
+    }
+    if !summary.claims.is_empty() {
+        text.push_str(
+            "## The paper beside our data\n\n| verdict | the paper | our data | why |\n|---|---|---|---|\n",
+        );
+        for judged in &summary.claims {
+            let source = if judged.claim.source.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", judged.claim.source)
+            };
+            writeln!(
+                text,
+                "| **{}** | {}{} | {} | {} |",
+                judged.verdict.word(),
+                cell(&judged.claim.text),
+                cell(&source),
+                cell(&judged.ours),
+                cell(&judged.reason)
+            )
+            .ok();
+        }
+        text.push('\n');
+    }
+    for (task, found) in tasks.iter().zip(&summary.tasks) {
+        writeln!(
+            text,
+            "## {}\n\n{} frames per agent, protocol {}.\n",
+            line(&task.name),
+            group(task.frames),
+            line(&task.protocol)
+        )
+        .ok();
+        for sentence in &found.findings {
+            writeln!(text, "- {}", line(sentence)).ok();
+        }
+        for warning in &found.warnings {
+            writeln!(text, "- *{}*", line(warning)).ok();
+        }
+        writeln!(text, "\n![Learning curves on {}]({}-curves.png)\n", line(&task.name), task.slug).ok();
+        text.push_str(&final_table(task));
+        if task.profile.is_some() {
+            writeln!(
+                text,
+                "![Performance profile and probability of improvement]({}-comparison.png)\n",
+                task.slug
+            )
+            .ok();
+        }
+        if task.agents.iter().any(|agent| !agent.td_lines.is_empty()) {
+            writeln!(text, "![TD error by the player's score]({}-td-error.png)\n", task.slug).ok();
+        }
+        if task.agents.iter().any(|agent| !agent.panels.is_empty()) {
+            writeln!(text, "![Inside the codecs]({}-inside.png)\n", task.slug).ok();
+        }
+    }
+    if let Some(overall) = &summary.overall {
+        text.push_str(&overall_table(overall));
+    }
+    text.push_str(
+        "Scores are of training episodes, exploration included. Intervals are 95% stratified bootstrap intervals over \
+         seeds. `report.html` beside this file has the same with interactive figures.\n",
+    );
+    text
+}
+
+fn facts(tasks: &[Task<'_>]) -> String {
+    let runs = || tasks.iter().flat_map(|task| task.runs.iter());
+    let members = || tasks.iter().flat_map(|task| &task.agents);
+    let finished: usize = members().map(|agent| agent.finished.len()).sum();
+    let requested: usize = members().map(|agent| agent.seeds()).sum();
+    let distinct = |values: Vec<String>| {
+        let mut kept: Vec<String> = values.into_iter().filter(|value| !value.is_empty()).collect();
+        kept.sort();
+        kept.dedup();
+        if kept.is_empty() { "not recorded".to_owned() } else { list(&kept) }
+    };
+    let machines = runs().map(|run| format!("{} on {}", run.hardware.cpu, run.hardware.device)).collect();
+    format!(
+        "{finished} of {requested} seeds finished; {} of training; version {}; {}.\n\n",
+        duration(runs().map(|run| run.seconds).sum()),
+        line(&distinct(runs().map(|run| run.version.clone()).collect())),
+        line(&distinct(machines))
+    )
+}
+
+fn final_table(task: &Task<'_>) -> String {
+    let human = task.rows.iter().any(|row| row.human_normalised.is_some());
+    let mut text = String::from("| agent | seeds | mean | 95% interval | IQM | 95% interval |");
+    text.push_str(if human {
+        " human |\n|---|---|---|---|---|---|---|\n"
+    } else {
+        "\n|---|---|---|---|---|---|\n"
+    });
+    let dash = || "–".to_owned();
+    for row in &task.rows {
+        let seeds = if row.finished == row.seeds {
+            row.seeds.to_string()
+        } else {
+            format!("{} of {}", row.finished, row.seeds)
+        };
+        write!(
+            text,
+            "| {} | {seeds} | {} | {} | {} | {} |",
+            cell(&row.agent),
+            row.mean.map_or_else(dash, number),
+            interval(row.low95, row.high95),
+            row.iqm.map_or_else(dash, number),
+            interval(row.iqm_low95, row.iqm_high95)
+        )
+        .ok();
+        if human {
+            let share = row.human_normalised.map_or_else(dash, |share| format!("{}%", number(100.0 * share)));
+            write!(text, " {share} |").ok();
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    if let Some(first) = task.improvements.first() {
+        let each: Vec<String> = task
+            .improvements
+            .iter()
+            .map(|entry| {
+                let range = match (entry.low95, entry.high95) {
+                    (Some(low), Some(high)) => format!(" ({low:.2} to {high:.2})"),
+                    _ => String::new(),
+                };
+                format!("over {} {:.2}{range}", entry.other, entry.probability)
+            })
+            .collect();
+        writeln!(text, "Probability of improvement of {}: {}.\n", line(&first.agent), line(&each.join("; ")))
+            .ok();
+    }
+    text
+}
+
+fn overall_table(overall: &OverallSummary) -> String {
+    let mut text = format!(
+        "## All games together\n\nHuman-normalised final scores over {}.\n\n| agent | IQM | median | mean | optimality gap |\n\
+         |---|---|---|---|---|\n",
+        line(&list(&overall.tasks))
+    );
+    for row in &overall.rows {
+        write!(text, "| {} |", cell(&row.agent)).ok();
+        for value in [row.iqm, row.median, row.mean, row.optimality_gap] {
+            write!(text, " {} ({}) |", number(value.value), interval(value.low95, value.high95)).ok();
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// One line of text, in which nothing is taken for markup.
+fn line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            '\\' | '*' | '_' | '`' | '[' | ']' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The same within a table, where a bar would end the cell.
+fn cell(text: &str) -> String {
+    line(text).replace('|', "\\|")
+}

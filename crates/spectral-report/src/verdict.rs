@@ -1,0 +1,405 @@
+//! The verdict on a claim: what our data show, whether that agrees, and why.
+
+use crate::analysis::{Agent, Task};
+use crate::claims::{Claim, Judgement, Rule, Verdict};
+use crate::stats::{self, FEW_SEEDS, Interval};
+use crate::words::{number, short_count};
+
+const LEVEL: f64 = 0.95;
+
+/// Judges every claim.
+pub(crate) fn judge(claims: &[Claim], tasks: &[Task<'_>]) -> Vec<Judgement> {
+    claims.iter().map(|claim| judge_one(claim, tasks)).collect()
+}
+
+/// One comparison that a claim consists of.
+struct Check {
+    verdict: Verdict,
+    reason: String,
+}
+
+impl Check {
+    fn new(verdict: Verdict, reason: impl Into<String>) -> Self {
+        Self { verdict, reason: reason.into() }
+    }
+}
+
+fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
+    let judgement = |ours: String, verdict: Verdict, reason: String| Judgement {
+        claim: claim.clone(),
+        ours,
+        verdict,
+        reason,
+    };
+    let Some(task) = longest(tasks, &claim.task) else {
+        let reason = format!("{} was not run.", claim.task);
+        return judgement("No data.".to_owned(), Verdict::Undecided, reason);
+    };
+    let ours = measured(task, claim);
+    let checks = match preconditions(task, claim) {
+        Err(reason) => return judgement(ours, Verdict::Undecided, reason),
+        Ok(()) => checks(task, tasks, claim),
+    };
+    // One clear contradiction decides; agreement needs all.
+    let has = |verdict: Verdict| checks.iter().any(|check| check.verdict == verdict);
+    let verdict = if has(Verdict::Differ) {
+        Verdict::Differ
+    } else if has(Verdict::Undecided) {
+        Verdict::Undecided
+    } else {
+        Verdict::Agree
+    };
+    let telling: Vec<String> =
+        checks.iter().filter(|check| check.verdict == verdict).map(|check| check.reason.clone()).collect();
+    let mut reason = sentence(&telling.join("; "));
+    if verdict != Verdict::Agree && has(Verdict::Agree) {
+        let agreeing = checks.iter().filter(|check| check.verdict == Verdict::Agree);
+        let agreeing: Vec<String> = agreeing.map(|check| check.reason.clone()).collect();
+        reason.push_str(&format!(" In agreement: {}.", agreeing.join("; ")));
+    }
+    let shortest = claim.agents().iter().filter_map(|name| trained(task, name)).min();
+    if let Some(frames) = shortest.filter(|frames| *frames < claim.min_frames) {
+        reason.push_str(&format!(
+            " The runs end at {} frames, before the {} that the claim is about.",
+            short_count(frames as f64),
+            short_count(claim.min_frames as f64)
+        ));
+    }
+    let few =
+        claim.agents().iter().filter_map(|name| task.row(name)).any(|row| row.per_seed.len() < FEW_SEEDS);
+    if few && verdict != Verdict::Undecided && !is_about_td(&claim.rule) {
+        reason.push_str(&format!(
+            " With fewer than {FEW_SEEDS} seeds Welch’s t interval had to be clear as well as the bootstrap’s."
+        ));
+    }
+    judgement(ours, verdict, reason)
+}
+
+fn is_about_td(rule: &Rule) -> bool {
+    matches!(rule, Rule::TdErrorBelow { .. } | Rule::TdErrorAbove { .. })
+}
+
+/// Of several lengths of one task, the longest decides.
+fn longest<'t, 'a>(tasks: &'t [Task<'a>], name: &str) -> Option<&'t Task<'a>> {
+    tasks.iter().filter(|task| task.name == name).max_by_key(|task| task.trained())
+}
+
+/// Ends with a full stop. Names of agents stay as they are written everywhere else, even at the beginning.
+fn sentence(text: &str) -> String {
+    match text.strip_prefix("the ") {
+        Some(rest) => format!("The {rest}."),
+        None => format!("{text}."),
+    }
+}
+
+/// Frames that every finished seed of an agent has trained for.
+fn trained(task: &Task<'_>, name: &str) -> Option<u64> {
+    task.agent(name)?.finished.iter().map(|run| run.frames).min()
+}
+
+/// What was measured of the agents concerned, in words.
+fn measured(task: &Task<'_>, claim: &Claim) -> String {
+    let mut parts = Vec::new();
+    let frames = claim.agents().iter().filter_map(|name| trained(task, name)).min().unwrap_or(task.frames);
+    let after = short_count(frames as f64);
+    if let Rule::TdErrorBelow { agents, scores, .. } | Rule::TdErrorAbove { agents, scores, .. } = &claim.rule
+    {
+        for name in agents {
+            let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, *scores));
+            errors.sort_by(f64::total_cmp);
+            parts.push(match errors.as_slice() {
+                [] => format!("{name} met none of the scores"),
+                [low, .., high] => format!("{name} {} to {}%", number(*low), number(*high)),
+                [one] => format!("{name} {}%", number(*one)),
+            });
+        }
+        let (first, last) = (scores[0], scores[1]);
+        return format!(
+            "TD error after {after} frames at the player’s scores {first} to {last}: {}.",
+            parts.join("; ")
+        );
+    }
+    for name in claim.agents() {
+        let text = match task.row(name) {
+            None => format!("{name} was not run"),
+            Some(row) => match row.mean {
+                None => format!("{name} has no finished seed"),
+                Some(mean) => {
+                    let count = row.per_seed.len();
+                    let seeds = if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") };
+                    let range = match (row.low95, row.high95) {
+                        (Some(low), Some(high)) => format!("{} to {}, ", number(low), number(high)),
+                        _ => String::new(),
+                    };
+                    format!("{name} {} ({range}{seeds})", number(mean))
+                }
+            },
+        };
+        parts.push(text);
+    }
+    format!("Final score after {after} frames: {}.", parts.join("; "))
+}
+
+/// Where the TD percentage errors ended, at those of the scores that were met.
+fn last_errors(agent: &Agent<'_>, scores: [i64; 2]) -> Vec<f64> {
+    let lines = agent.td_lines.iter().filter(|line| (scores[0]..=scores[1]).contains(&line.player_score));
+    lines.filter_map(|line| line.values.iter().rev().find_map(|value| *value)).collect()
+}
+
+/// What must hold before anything can be decided.
+fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
+    for name in claim.agents() {
+        if task.agent(name).is_none() {
+            return Err(format!("{name} was not run on {}.", task.name));
+        }
+        let count = task.row(name).map_or(0, |row| row.per_seed.len());
+        if count < 2 {
+            let have = if count == 0 { "no finished seed" } else { "one finished seed only" };
+            return Err(format!("{name} has {have}; an interval needs two."));
+        }
+    }
+    let resting: Vec<&str> = match &claim.rule {
+        Rule::HigherFinal { better, .. } | Rule::OnParFinal { better, .. } => vec![better],
+        _ if is_about_td(&claim.rule) => Vec::new(),
+        _ => claim.agents(),
+    };
+    for name in resting {
+        let (Some(agent), Some(frames)) = (task.agent(name), trained(task, name)) else { continue };
+        if frames < claim.min_frames && is_flat(task, agent, claim.flat_within) {
+            return Err(format!(
+                "The curve of {name} is flat so far and ends at {} frames; the paper’s may rise as late as {}.",
+                short_count(frames as f64),
+                short_count(claim.min_frames as f64)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Mean scores of a run's episodes in each fifth of its frames.
+fn fifths(run: &crate::run::AgentRun) -> [Option<f64>; 5] {
+    std::array::from_fn(|k| {
+        let part =
+            |frame: u64| (5 * u128::from(frame.saturating_sub(1)) / u128::from(run.frames.max(1))).min(4);
+        let scores: Vec<f64> =
+            run.episodes.iter().filter(|e| part(e.frame) == k as u128).map(|e| e.score).collect();
+        stats::mean(&scores)
+    })
+}
+
+/// No later fifth of the frames has a mean score above that of the first by more than `within` points; without
+/// `within`, by more than a tenth of the spread of all the task's curves and than the spread of early episodes.
+fn is_flat(task: &Task<'_>, agent: &Agent<'_>, within: Option<f64>) -> bool {
+    let seeds: Vec<[Option<f64>; 5]> = agent.finished.iter().map(|run| fifths(run)).collect();
+    let over_seeds = |k: usize| stats::mean(&seeds.iter().filter_map(|fifths| fifths[k]).collect::<Vec<_>>());
+    let Some(start) = over_seeds(0) else { return true };
+    let rise = (1..5).filter_map(over_seeds).map(|mean| mean - start).fold(0.0, f64::max);
+    let within = within.unwrap_or_else(|| {
+        let means = || task.agents.iter().flat_map(|a| &a.curves(crate::analysis::Clock::Frames).mean);
+        let high = means().map(|point| point.mean).fold(f64::NEG_INFINITY, f64::max);
+        let low = means().map(|point| point.mean).fold(f64::INFINITY, f64::min);
+        let early: Vec<f64> = agent
+            .finished
+            .iter()
+            .flat_map(|run| run.episodes.iter().filter(|e| e.frame <= run.frames / 5).map(|e| e.score))
+            .collect();
+        let centre = stats::mean(&early).unwrap_or(0.0);
+        let squares: Vec<f64> = early.iter().map(|score| (score - centre).powi(2)).collect();
+        (0.1 * (high - low)).max(stats::mean(&squares).unwrap_or(0.0).sqrt())
+    });
+    rise <= within
+}
+
+fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
+    let scores =
+        |task: &Task<'_>, name: &str| task.row(name).map_or_else(Vec::new, |row| row.per_seed.clone());
+    let mut checks = Vec::new();
+    match &claim.rule {
+        Rule::HigherFinal { better, worse } => {
+            for other in worse {
+                checks.push(higher(better, &scores(task, better), other, &scores(task, other)));
+            }
+        }
+        Rule::OnParFinal { better, worse, margin } => {
+            for other in worse {
+                checks.push(on_par(better, &scores(task, better), other, &scores(task, other), *margin));
+            }
+        }
+        Rule::SimilarFinal { agents, margin } => {
+            for (k, one) in agents.iter().enumerate() {
+                for other in &agents[k + 1..] {
+                    checks.push(similar(one, &scores(task, one), other, &scores(task, other), *margin));
+                }
+            }
+        }
+        Rule::FinalAbove { agents, value } | Rule::FinalBelow { agents, value } => {
+            let above = matches!(claim.rule, Rule::FinalAbove { .. });
+            for agent in agents {
+                checks.push(against_value(agent, &scores(task, agent), *value, above));
+            }
+        }
+        Rule::HigherOnTask { agents, than } => {
+            for agent in agents {
+                for other in than {
+                    checks.push(match longest(tasks, other) {
+                        Some(there) if scores(there, agent).len() >= 2 => {
+                            let here = format!("{agent} on {}", task.name);
+                            let there_name = format!("on {other}");
+                            higher(&here, &scores(task, agent), &there_name, &scores(there, agent))
+                        }
+                        _ => Check::new(
+                            Verdict::Undecided,
+                            format!("{agent} has fewer than two finished seeds on {other}"),
+                        ),
+                    });
+                }
+            }
+        }
+        Rule::TdErrorBelow { agents, percent, scores } | Rule::TdErrorAbove { agents, percent, scores } => {
+            let below = matches!(claim.rule, Rule::TdErrorBelow { .. });
+            for name in agents {
+                let short = trained(task, name).is_some_and(|frames| frames < claim.min_frames);
+                if let Some(agent) = task.agent(name) {
+                    checks.push(td_error(agent, *percent, *scores, below, short));
+                }
+            }
+        }
+    }
+    checks
+}
+
+/// The interval that must be clear: the bootstrap's, widened to Welch's where seeds are few.
+fn difference(first: &[f64], second: &[f64]) -> Option<Interval> {
+    let bootstrap = stats::difference_interval(first, second, LEVEL)?;
+    if first.len().min(second.len()) >= FEW_SEEDS {
+        return Some(bootstrap);
+    }
+    stats::welch_interval(first, second, LEVEL).map(|welch| hull(bootstrap, welch))
+}
+
+fn single(values: &[f64]) -> Option<Interval> {
+    let bootstrap = stats::mean_interval(values, LEVEL)?;
+    if values.len() >= FEW_SEEDS {
+        return Some(bootstrap);
+    }
+    stats::t_interval(values, LEVEL).map(|student| hull(bootstrap, student))
+}
+
+fn hull(a: Interval, b: Interval) -> Interval {
+    Interval { low: a.low.min(b.low), high: a.high.max(b.high) }
+}
+
+fn range(interval: Interval) -> String {
+    format!("95% interval {} to {}", number(interval.low), number(interval.high))
+}
+
+fn no_interval(name: &str) -> Check {
+    Check::new(Verdict::Undecided, format!("{name} has too few seeds for an interval"))
+}
+
+fn gap(first: &[f64], second: &[f64]) -> f64 {
+    stats::mean(first).unwrap_or(f64::NAN) - stats::mean(second).unwrap_or(f64::NAN)
+}
+
+fn higher(better: &str, first: &[f64], worse: &str, second: &[f64]) -> Check {
+    let Some(interval) = difference(first, second) else { return no_interval(better) };
+    let chance = stats::probability_of_improvement(&[first.to_vec()], &[second.to_vec()]).unwrap_or(f64::NAN);
+    let details = format!("{}, probability of improvement {chance:.2}", range(interval));
+    let by = number(gap(first, second).abs());
+    if interval.low > 0.0 {
+        Check::new(Verdict::Agree, format!("{better} ends above {worse} by {by} ({details})"))
+    } else if interval.high < 0.0 {
+        Check::new(Verdict::Differ, format!("{better} ends below {worse} by {by} ({details})"))
+    } else {
+        let reason =
+            format!("{better} and {worse} cannot be told apart: the difference’s {details}, includes zero");
+        Check::new(Verdict::Undecided, reason)
+    }
+}
+
+/// What `share` of the larger |mean| is in points.
+fn points(share: f64, first: &[f64], second: &[f64]) -> f64 {
+    let size = |values: &[f64]| stats::mean(values).unwrap_or(0.0).abs();
+    share * size(first).max(size(second))
+}
+
+fn on_par(better: &str, first: &[f64], worse: &str, second: &[f64], margin: f64) -> Check {
+    let Some(interval) = difference(first, second) else { return no_interval(better) };
+    let room = points(margin, first, second);
+    let (details, room_text) = (range(interval), number(room));
+    if interval.low > -room {
+        Check::new(
+            Verdict::Agree,
+            format!("{better} minus {worse} is no less than −{room_text}, the margin ({details})"),
+        )
+    } else if interval.high < -room {
+        Check::new(
+            Verdict::Differ,
+            format!("{better} ends below {worse} by more than {room_text} ({details})"),
+        )
+    } else {
+        Check::new(
+            Verdict::Undecided,
+            format!("{better} may lie below {worse} by more than {room_text} or not ({details})"),
+        )
+    }
+}
+
+fn similar(one: &str, first: &[f64], other: &str, second: &[f64], margin: f64) -> Check {
+    let Some(interval) = difference(first, second) else { return no_interval(one) };
+    let room = points(margin, first, second);
+    let (details, room_text) = (range(interval), number(room));
+    if interval.low > -room && interval.high < room {
+        Check::new(Verdict::Agree, format!("{one} and {other} differ by less than {room_text} ({details})"))
+    } else if interval.low > room || interval.high < -room {
+        Check::new(Verdict::Differ, format!("{one} and {other} differ by more than {room_text} ({details})"))
+    } else {
+        Check::new(
+            Verdict::Undecided,
+            format!("{one} and {other} may differ by more than {room_text} or not ({details})"),
+        )
+    }
+}
+
+fn against_value(agent: &str, scores: &[f64], value: f64, above: bool) -> Check {
+    let Some(interval) = single(scores) else { return no_interval(agent) };
+    let (details, bound) = (range(interval), number(value));
+    let verdict = |claimed: bool| if claimed { Verdict::Agree } else { Verdict::Differ };
+    if interval.low > value {
+        Check::new(verdict(above), format!("{agent} ends above {bound} ({details})"))
+    } else if interval.high < value {
+        Check::new(verdict(!above), format!("{agent} ends below {bound} ({details})"))
+    } else {
+        Check::new(
+            Verdict::Undecided,
+            format!("the mean of {agent} may lie on either side of {bound} ({details})"),
+        )
+    }
+}
+
+fn td_error(agent: &Agent<'_>, percent: f64, scores: [i64; 2], below: bool, short: bool) -> Check {
+    let name = &agent.name;
+    if agent.td_lines.is_empty() {
+        return Check::new(Verdict::Undecided, format!("no TD errors of {name} were recorded"));
+    }
+    let total = (scores[1] - scores[0] + 1) as usize;
+    let accurate = last_errors(agent, scores).into_iter().filter(|error| *error <= percent).count();
+    let reason = format!(
+        "the TD error of {name} ends at or below {percent}% at {accurate} of the {total} scores from {} to {}",
+        scores[0], scores[1]
+    );
+    let holding = if below { accurate } else { total - accurate };
+    let verdict = if holding == total {
+        Verdict::Agree
+    } else if 2 * holding < total {
+        Verdict::Differ
+    } else {
+        Verdict::Undecided
+    };
+    // Errors fall with training: what has not fallen yet may still fall.
+    let rests_on_high_errors = (verdict == Verdict::Agree) != below;
+    if short && verdict != Verdict::Undecided && rests_on_high_errors {
+        return Check::new(Verdict::Undecided, format!("{reason}, and may still fall"));
+    }
+    Check::new(verdict, reason)
+}

@@ -1,0 +1,220 @@
+//! Verdicts on claims: every kind, each outcome, and every reason for which nothing is decided.
+
+mod synthetic;
+
+use std::path::Path;
+
+use spectral_report::{Claim, Judgement, ReportOptions, Verdict, read_runs, write_report};
+use synthetic::{End, Member, member, write_run};
+
+const FRAMES: u64 = 60_000;
+
+fn seeds(agent: &'static str, count: u64, from: f64, to: f64) -> Vec<Member> {
+    // Seeds end a little apart, symmetrically about `to`.
+    let apart = |seed: u64| 0.3 * (seed as f64 - (count as f64 - 1.0) / 2.0);
+    (0..count).map(|seed| member(agent, seed, (from, to + apart(seed), 20_000.0), 0.5, FRAMES)).collect()
+}
+
+type Case<'c> = (String, Verdict, &'c [&'c str]);
+
+/// Judges all claims in one report.
+fn judge(root: &Path, claims: &[String]) -> Vec<Judgement> {
+    let mut text = String::new();
+    for claim in claims {
+        let task = if claim.contains("task = ") { "" } else { "task = \"pong-mini\"\n" };
+        text.push_str(&format!("[[claim]]\ntext = \"The paper says so.\"\n{task}{claim}\n"));
+    }
+    let claims = Claim::from_toml(&text, "claims.toml").unwrap();
+    let runs = read_runs(&[root.join("runs")]).unwrap();
+    let options = ReportOptions { out: root.join("report"), claims, ..Default::default() };
+    write_report(&runs, &options).unwrap().claims
+}
+
+fn expect(root: &Path, cases: &[Case<'_>]) {
+    let claims: Vec<String> = cases.iter().map(|(claim, _, _)| claim.clone()).collect();
+    let judged = judge(root, &claims);
+    assert_eq!(judged.len(), cases.len());
+    for (judged, (claim, verdict, words)) in judged.iter().zip(cases) {
+        assert_eq!(judged.verdict, *verdict, "{claim}: {}", judged.reason);
+        for word in *words {
+            assert!(judged.reason.contains(word), "{word:?} is not in {:?}", judged.reason);
+        }
+    }
+}
+
+fn five_agents(root: &Path) {
+    let mut members = seeds("spectral", 5, -10.0, 8.0);
+    members.extend(seeds("compressed", 5, -10.0, -10.0));
+    members.extend(seeds("clipped", 5, -10.0, 20.0));
+    members.extend(seeds("twin", 5, -10.0, 8.1));
+    members.extend(seeds("single", 1, -10.0, 8.0));
+    let mut running = seeds("running", 2, -10.0, 8.0);
+    for member in &mut running {
+        (member.end, member.reached) = (End::Running, 30_000);
+    }
+    members.extend(running);
+    write_run(&root.join("runs/pong"), "pong-mini", FRAMES, true, &members);
+    write_run(&root.join("runs/easier"), "pong-easier", FRAMES, false, &seeds("compressed", 5, -10.0, 5.0));
+}
+
+#[test]
+fn final_scores_decide_in_both_directions() {
+    let root = tempfile::tempdir().unwrap();
+    five_agents(root.path());
+    let higher = |worse: &str| format!("kind = \"higher_final\"\nbetter = \"spectral\"\nworse = {worse}");
+    let par = |better: &str, worse: &str| {
+        format!("kind = \"on_par_final\"\nbetter = \"{better}\"\nworse = [\"{worse}\"]")
+    };
+    let alike = "kind = \"similar_final\"\nagents = [\"spectral\", \"twin\"]";
+    let value = |kind: &str, agent: &str, value: f64| {
+        format!("kind = \"{kind}\"\nagents = [\"{agent}\"]\nvalue = {value:?}")
+    };
+    let on_task = "kind = \"higher_on_task\"\nagents = [\"compressed\"]\nthan = [\"pong-easier\"]";
+    use Verdict::{Agree, Differ, Undecided};
+    expect(
+        root.path(),
+        &[
+            (
+                higher("[\"compressed\"]"),
+                Agree,
+                &["spectral ends above compressed by 1", "probability of improvement 1.00"],
+            ),
+            (
+                higher("[\"compressed\", \"clipped\"]"),
+                Differ,
+                &["spectral ends below clipped", "In agreement: spectral ends above compressed"],
+            ),
+            (higher("[\"twin\"]"), Undecided, &["cannot be told apart", "includes zero"]),
+            (par("spectral", "twin"), Agree, &["no less than"]),
+            (par("clipped", "spectral"), Agree, &[]),
+            (par("spectral", "clipped"), Differ, &["by more than 2.0"]),
+            (format!("{}\nmargin = 0", par("spectral", "twin")), Undecided, &["or not"]),
+            (alike.to_owned(), Agree, &["differ by less than"]),
+            (alike.replace("twin", "clipped"), Differ, &["differ by more than"]),
+            (format!("{alike}\nmargin = 0.02"), Undecided, &["or not"]),
+            (value("final_above", "spectral", 0.0), Agree, &["spectral ends above 0"]),
+            (value("final_above", "compressed", 0.0), Differ, &["compressed ends below 0"]),
+            (value("final_above", "spectral", 8.0), Undecided, &["either side of 8.00"]),
+            (value("final_below", "compressed", 0.0), Agree, &[]),
+            (value("final_below", "clipped", 0.0), Differ, &[]),
+            (on_task.to_owned(), Differ, &["compressed on pong-mini ends below on pong-easier"]),
+            (on_task.replace("pong-easier", "nowhere"), Undecided, &["two finished seeds on nowhere"]),
+        ],
+    );
+}
+
+#[test]
+fn what_was_not_run_or_has_not_finished_decides_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    five_agents(root.path());
+    let above = |agent: &str| format!("kind = \"final_above\"\nagents = [\"{agent}\"]\nvalue = 0");
+    expect(
+        root.path(),
+        &[
+            (above("nobody"), Verdict::Undecided, &["nobody was not run on pong-mini"]),
+            (above("single"), Verdict::Undecided, &["one finished seed only"]),
+            (above("running"), Verdict::Undecided, &["no finished seed"]),
+            (format!("task = \"moon\"\n{}", above("spectral")), Verdict::Undecided, &["moon was not run."]),
+        ],
+    );
+}
+
+#[test]
+fn a_flat_curve_that_ends_early_decides_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    five_agents(root.path());
+    let below = "kind = \"final_below\"\nagents = [\"compressed\"]\nvalue = 0";
+    let higher =
+        "kind = \"higher_final\"\nbetter = \"spectral\"\nworse = [\"compressed\"]\nmin_frames = 100_000_000";
+    let lower =
+        "kind = \"higher_final\"\nbetter = \"compressed\"\nworse = [\"spectral\"]\nmin_frames = 100_000_000";
+    use Verdict::{Agree, Undecided};
+    expect(
+        root.path(),
+        &[
+            (below.to_owned(), Agree, &[]),
+            (
+                format!("{below}\nmin_frames = 100_000_000"),
+                Undecided,
+                &["flat so far and ends at 60k frames", "as late as 100M"],
+            ),
+            (format!("{below}\nmin_frames = 60_000"), Agree, &[]),
+            // An agent that has risen is judged, and the reader is told how short the runs are.
+            (higher.to_owned(), Agree, &["The runs end at 60k frames, before the 100M"]),
+            // The same rise counts as flat if the claim says that it is small.
+            (format!("{higher}\nflat_within = 30"), Undecided, &["flat so far"]),
+            // The other way round it rests on the flat curve.
+            (lower.to_owned(), Undecided, &["compressed is flat"]),
+        ],
+    );
+}
+
+#[test]
+fn two_seeds_must_be_clear_by_students_interval_too() {
+    let root = tempfile::tempdir().unwrap();
+    let pair = |agent: &'static str, ends: [f64; 2]| {
+        let seeded = ends.into_iter().enumerate();
+        seeded.map(move |(seed, to)| member(agent, seed as u64, (0.0, to, 20_000.0), 0.1, FRAMES))
+    };
+    // All of one agent's seeds lie above all of the other's, so the bootstrap's interval is clear of zero; but with
+    // a spread like this two seeds prove nothing.
+    let members: Vec<Member> =
+        pair("wide", [4.0, 10.0]).chain(pair("low", [2.0, 3.0])).chain(pair("far", [60.0, 61.0])).collect();
+    write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, false, &members);
+    let claim = |better: &str| format!("kind = \"higher_final\"\nbetter = \"{better}\"\nworse = [\"low\"]");
+    expect(
+        root.path(),
+        &[
+            (claim("wide"), Verdict::Undecided, &["probability of improvement 1.00", "includes zero"]),
+            (claim("far"), Verdict::Agree, &["fewer than 5 seeds Welch’s t interval"]),
+        ],
+    );
+}
+
+#[test]
+fn td_errors_decide_score_by_score() {
+    let root = tempfile::tempdir().unwrap();
+    five_agents(root.path());
+    // The made-up errors of agents that learn end near 3% of the target plus what time has not removed.
+    let td = |kind: &str, agent: &str, percent: f64, scores: &str| {
+        format!("kind = \"{kind}\"\nagents = [\"{agent}\"]\npercent = {percent:?}\nscores = {scores}")
+    };
+    let high = td("td_error_above", "compressed", 5.0, "[10, 20]");
+    use Verdict::{Agree, Differ, Undecided};
+    expect(
+        root.path(),
+        &[
+            (td("td_error_below", "clipped", 50.0, "[0, 3]"), Agree, &["at 4 of the 4 scores"]),
+            (td("td_error_below", "clipped", 0.1, "[0, 3]"), Differ, &["at 0 of the 4 scores"]),
+            // An agent that does not learn never meets the high scores: its errors there count as high.
+            (high.clone(), Agree, &["at 0 of the 11"]),
+            (format!("{high}\nmin_frames = 1_000_000"), Undecided, &["may still fall"]),
+            (
+                format!("task = \"pong-easier\"\n{high}"),
+                Undecided,
+                &["no TD errors of compressed were recorded"],
+            ),
+        ],
+    );
+    let judged = &judge(root.path(), &[td("td_error_below", "clipped", 50.0, "[0, 3]")])[0];
+    let begins = "TD error after 60k frames at the player’s scores 0 to 3: clipped";
+    assert!(judged.ours.starts_with(begins), "{}", judged.ours);
+}
+
+#[test]
+fn verdicts_stand_in_every_form_of_the_report() {
+    let root = tempfile::tempdir().unwrap();
+    five_agents(root.path());
+    let claim = "source = \"figure 3\"\nkind = \"final_above\"\nagents = [\"spectral\"]\nvalue = 0";
+    let judged = &judge(root.path(), &[claim.to_owned()])[0];
+    let read = |name: &str| std::fs::read_to_string(root.path().join("report").join(name)).unwrap();
+    for name in ["report.html", "report.md", "claims.csv", "summary.json"] {
+        let text = read(name);
+        assert!(text.contains("The paper says so."), "{name}");
+        assert!(text.contains("agree") && text.contains("figure 3"), "{name}");
+        assert!(text.contains(judged.reason.split(" (").next().unwrap()), "{name}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&read("summary.json")).unwrap();
+    assert_eq!(json["claims"][0]["verdict"], "agree");
+    assert_eq!(json["claims"][0]["claim"]["rule"]["kind"], "final_above");
+}
