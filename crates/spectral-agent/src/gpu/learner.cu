@@ -60,12 +60,20 @@ extern "C" __global__ void gather(Agent* agents, Row* rows, const Staged* staged
     float factor = 1.0f;
     int count = 0;
     u8 ends = 0;
-    while (count < N_STEP && ends == 0) {
-        const u64 at = slot_after(agent, slot, count);
-        if (writes) drawn.rewards[count] = (double)agent.rewards[at];
-        factor *= discount;
-        ends = agent.flags[at] & (TERMINAL | TRUNCATED);
-        count++;
+    // No early end: the flags of several steps are then on their way at the same time.
+#pragma unroll 8
+    for (int k = 0; k < N_STEP; k++) {
+        const u8 flags = agent.flags[slot_after(agent, slot, k)] & (TERMINAL | TRUNCATED);
+        if (ends == 0) {
+            factor *= discount;
+            ends = flags;
+            count++;
+        }
+    }
+    if (set == 0) {
+        for (int k = thread(); k < count; k += threads()) {
+            drawn.rewards[k] = (double)agent.rewards[slot_after(agent, slot, k)];
+        }
     }
     if (writes) {
         drawn.index = index;
@@ -232,6 +240,7 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
     double* frequencies = total + 4;
     for (int i = thread(); i < (int)agent.frequencies; i += threads()) {
         double active = frequencies[3 * i], target = frequencies[3 * i + 1], loss = frequencies[3 * i + 2];
+#pragma unroll 8
         for (int row = 0; row < BATCH; row++) {
             if (!sums[row].live) continue;
             const double g = (double)batch.gradient(row)[i];

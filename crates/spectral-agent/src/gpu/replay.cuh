@@ -65,15 +65,18 @@ struct Stack {
 
 // The stack that ends with record `index` in `slot`, whose own observation is `last` and begins an episode if `starts`.
 static __device__ inline Stack find_stack(const Agent& agent, u64 index, u64 slot, const Element* last, bool starts) {
+    // All flags are asked for before any is needed: one wait for memory, not one per observation.
+    u8 flags[STACK];
+#pragma unroll
+    for (int back = 1; back < STACK; back++) flags[back] = agent.flags[slot_before(agent, slot, back)];
     Stack stack;
     stack.at[STACK - 1] = last;
     bool reaches = !starts;
 #pragma unroll
     for (int back = 1; back < STACK; back++) {
         reaches = reaches && index >= (u64)back;
-        const u64 before = slot_before(agent, slot, reaches ? back : 0);
-        stack.at[STACK - 1 - back] = reaches ? frame(agent, before) : nullptr;
-        reaches = reaches && (agent.flags[before] & START) == 0;
+        stack.at[STACK - 1 - back] = reaches ? frame(agent, slot_before(agent, slot, back)) : nullptr;
+        reaches = reaches && (flags[back] & START) == 0;
     }
     return stack;
 }

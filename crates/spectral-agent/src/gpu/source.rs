@@ -1,6 +1,7 @@
 //! The text of the learner's kernels for one group of agents.
 
 use crate::codecs::Codec;
+use crate::settings::AgentSettings;
 use spectral_env::ObservationSpec;
 use std::fmt::Write;
 
@@ -29,6 +30,26 @@ impl std::fmt::Display for Unsupported {
 }
 
 impl std::error::Error for Unsupported {}
+
+/// Refuses settings that the kernels do not know.
+///
+/// ```
+/// use spectral_agent::gpu::source::check_settings;
+/// use spectral_agent::settings::AgentSettings;
+/// assert!(check_settings(&AgentSettings::default()).is_ok());
+/// let message = check_settings(&AgentSettings { double: true, ..Default::default() }).unwrap_err().to_string();
+/// assert!(message.contains("double"));
+/// ```
+pub fn check_settings(settings: &AgentSettings) -> Result<(), Unsupported> {
+    let unknown =
+        [("double", settings.double), ("dueling", settings.dueling), ("prioritised", settings.prioritised)];
+    match unknown.iter().find(|(_, chosen)| *chosen) {
+        Some((name, _)) => Err(Unsupported(format!(
+            "'{name}' is not available on a GPU: set {name}=false, or train on the CPU"
+        ))),
+        None => Ok(()),
+    }
+}
 
 /// What all agents of a group have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,4 +191,69 @@ fn dispatch(present: &[DeviceCodec]) -> String {
     }
     text.push_str("}\n\n");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codecs::{Clipped, PopArt, Rows, Spectral};
+
+    const SHAPE: Shape = Shape {
+        batch: 32,
+        n_step: 3,
+        actions: 2,
+        observation: ObservationSpec::Planes { channels: 2, height: 3, width: 5, stack: 4 },
+        head_at: 100,
+        head_in: 16,
+        pitch: 42,
+    };
+
+    #[test]
+    fn each_codec_is_there_once_and_only_if_it_is_used() {
+        let settings = AgentSettings::default();
+        let spectral = Spectral::new(&settings).unwrap();
+        let source = build(&SHAPE, &[&spectral, &PopArt::new(&settings), &spectral]).unwrap();
+        assert_eq!(source.kinds, [0, 1, 0]);
+        assert_eq!((source.most_outputs, source.most_encoded), (21, 21));
+        for (text, times) in [
+            ("struct Spectral ", 1),
+            ("struct PopArt ", 1),
+            ("struct Clipped ", 0),
+            ("#define OBSERVATION 30\n", 1),
+            ("#define STACK 4\n", 1),
+            ("#define MOST_OUTPUTS 21\n", 1),
+            ("case 1: { typedef PopArt Codec;", 1),
+            ("#include", 0),
+        ] {
+            assert_eq!(source.text.matches(text).count(), times, "{text}");
+        }
+        assert_eq!(source.constants[1], [settings.statistics_rate]);
+    }
+
+    /// A codec that somebody wrote for the CPU alone.
+    #[derive(Debug)]
+    struct Homemade;
+
+    impl Codec for Homemade {
+        fn outputs(&self) -> usize {
+            1
+        }
+        fn encode_reward(&self, _: f32, _: f32, _: &mut [f32]) {}
+        fn decode(&self, _: &[f32], _: &[f64]) -> f32 {
+            0.0
+        }
+        fn target(&self, _: &[f32], _: f32, _: &[f32], _: &[f64], _: &mut [f32]) {}
+        fn gradient(&self, _: &Rows<'_>, _: &mut [f64], _: &mut [f32], _: &mut [f32]) {}
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_the_reason() {
+        let refused = |shape: &Shape, codecs: &[&dyn Codec]| build(shape, codecs).unwrap_err().to_string();
+        let message = refused(&SHAPE, &[&Clipped, &Homemade]);
+        assert!(message.contains("Homemade") && message.contains("CPU"), "{message}");
+        let message = refused(&Shape { batch: 513, ..SHAPE }, &[&Clipped]);
+        assert!(message.contains("513") && message.contains("512"), "{message}");
+        let message = refused(&Shape { pitch: 1, ..SHAPE }, &[&Clipped]);
+        assert!(message.contains("2 actions"), "{message}");
+    }
 }
