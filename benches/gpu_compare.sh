@@ -19,12 +19,11 @@ if [ -z "${SPECTRAL:-}" ] && command -v cargo >/dev/null; then
     cargo build --release --quiet -p spectral-cli
 fi
 
-run() { # name, then a command: keeps its standard output and goes on if it fails
+run() { # name, then a command: shows and keeps its standard output, and goes on if it fails
     name=$1
     shift
     echo "== $name: $*"
-    if "$@" >"$results/$name.txt"; then :; else echo "# $name ended with code $?"; fi
-    cat "$results/$name.txt"
+    { "$@" || echo "# $name ended with code $?"; } | tee "$results/$name.txt"
 }
 
 compare() {
