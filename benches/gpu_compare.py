@@ -65,7 +65,8 @@ def main(paths):
     for what, agents in sorted({(row["what"], row["P"]) for row in rows}, key=lambda key: (key[0] != "update", *key)):
         here = {"what": what, "P": agents}
         bars = BARS.get((what, agents), {})
-        mine = {row["precision"] for row in rows if row["stack"] == "spectral" and row["what"] == what and row["P"] == agents}
+        ours_here = [row for row in rows if (row["stack"], row["what"], row["P"]) == ("spectral", what, agents)]
+        mine = {row["precision"] for row in ours_here}
         for precision in sorted(mine) or [None]:
             ours = best(rows, stack="spectral", precision=precision, **here) if precision else None
             for peer in PEERS:

@@ -161,7 +161,7 @@ def _forward(net, stacks):
 
 
 def reference(problem, agent, updates=2):
-    """Agent `agent` after some updates at the self-test's learning rate, in float64 and plain layout: parameters, moments, statistics."""
+    """Agent `agent` after some updates at the self-test's learning rate: parameters, moments, statistics; in float64."""
     net, frozen = ({k: v[agent].astype(np.float64) for k, v in problem[n].items()} for n in ("online", "target"))
     first, second = ({k: np.zeros_like(v) for k, v in net.items()} for _ in range(2))
     mean, square, count = (np.zeros(HEADS) for _ in range(3))
