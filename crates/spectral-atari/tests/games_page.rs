@@ -1,15 +1,42 @@
-//! The page that describes the Atari tasks names every one of them.
+//! The tasks' page names every task, and every game with its modes and difficulties.
 
-use spectral_atari::task::tasks;
-use std::path::Path;
+use spectral_atari::{games, task};
+
+const PAGE: &str = include_str!("../../../docs/tasks/atari.md");
 
 #[test]
 fn every_task_is_on_its_page() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for task in tasks() {
-        let text =
-            std::fs::read_to_string(root.join(task.page)).unwrap_or_else(|e| panic!("{}: {e}", task.page));
-        assert!(text.contains(&format!("`{}`", task.name)), "{} does not name {}", task.page, task.name);
-        assert!(!task.summary.is_empty() && !task.games.is_empty());
+    for task in task::tasks() {
+        assert_eq!(task.page, "docs/tasks/atari.md");
+        assert!(PAGE.contains(&format!("| `{}` |", task.name)), "{} is not on the page", task.name);
+    }
+}
+
+/// Numbers in their order, three or more in succession as a range.
+fn numbers(all: impl Iterator<Item = u16>) -> String {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for number in all {
+        match runs.last_mut() {
+            Some(run) if run.1 + 1 == number => run.1 = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let words = runs.into_iter().map(|(from, to)| match to - from {
+        0 => from.to_string(),
+        1 => format!("{from}, {to}"),
+        _ => format!("{from}–{to}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn every_game_is_on_the_page_as_it_is() {
+    for game in games::all() {
+        let modes = numbers(game.playable_modes().iter().copied());
+        let difficulties = numbers(game.difficulties.iter().map(|&number| number.into()));
+        let actions = game.minimal.iter().count();
+        let row =
+            format!("| `atari/{}` | {} | {actions} | {modes} | {difficulties} |", game.name, game.title);
+        assert!(PAGE.contains(&row), "the page lacks\n{row}");
     }
 }

@@ -99,11 +99,31 @@ pub struct DemoArgs {
     pub table: TableArgs,
 }
 
+/// What is chosen about an Atari game.
+#[derive(Debug, Args)]
+pub struct GameArgs {
+    /// The mode of an Atari game, by its number [default: the game's own]
+    #[arg(long, value_name = "NUMBER")]
+    pub mode: Option<String>,
+    /// The difficulty of an Atari game, by its number [default: the game's own]
+    #[arg(long, value_name = "NUMBER")]
+    pub difficulty: Option<String>,
+}
+
+impl GameArgs {
+    /// Each as a setting.
+    pub fn settings(&self) -> [(&'static str, &Option<String>); 2] {
+        [("mode", &self.mode), ("difficulty", &self.difficulty)]
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// The task (`spectral tasks` lists them)
     #[arg(long)]
     pub task: Option<String>,
+    #[command(flatten)]
+    pub game: GameArgs,
     /// Agents, separated by commas (`spectral agents` lists them; a path of a TOML file is an agent too)
     #[arg(long)]
     pub agents: Option<String>,
@@ -161,6 +181,8 @@ pub struct PlayArgs {
     /// The task, played at random (`spectral tasks` lists them)
     #[arg(long, conflicts_with = "run")]
     pub task: Option<String>,
+    #[command(flatten)]
+    pub game: GameArgs,
     /// A run's folder: its task, played by the final model of one of its agents
     #[arg(long)]
     pub run: Option<PathBuf>,
@@ -188,7 +210,7 @@ pub struct PlayArgs {
     /// Show it in the terminal with --out too, or where standard output is no terminal
     #[arg(long)]
     pub terminal: bool,
-    /// Set a setting of the task: observation=…, reward_scale=…, protocol=…
+    /// Set a setting of the task: observation=…, reward_scale=…, protocol=…, mode=…, difficulty=…
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "run")]
     pub set: Vec<String>,
     #[command(flatten)]

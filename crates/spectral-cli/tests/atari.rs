@@ -21,6 +21,15 @@ fn missing_roms_are_named_with_the_command_that_mends_it() {
     run("train --task atari/pogn").code(2).says(&["did you mean `atari/pong`"]);
     run("train --task exponential-pogn").code(2).says(&["'exponential-pong"]);
     run("train --task atari/pong --set observation=vector").code(2).says(&["pixels"]);
+    // Modes and difficulties are checked before ROMs are.
+    run("train --task atari/pong --mode 7")
+        .code(2)
+        .says(&["'mode' cannot be '7'", "one of 0, 1 (atari/pong"]);
+    run("train --task atari/pong --difficulty hard").code(2).says(&["'difficulty'", "auto | a whole number"]);
+    run("play --task atari/breakout --set difficulty=2").code(2).says(&["one of 0, 1 (atari/breakout"]);
+    run("train --task ponglantis --mode 0").code(2).says(&["ponglantis has none"]);
+    run("train --task 2048 --difficulty 1").code(2).says(&["2048 has none"]);
+    run("play --run nowhere --mode 1").code(2).says(&["that it was trained in"]);
     let listed: serde_json::Value = serde_json::from_str(&run("roms list --json").code(0).out).unwrap();
     assert!(listed.as_array().unwrap().len() >= 57);
     assert!(listed.as_array().unwrap().iter().all(|game| game["ROM"] == "missing"));
@@ -62,4 +71,18 @@ fn games_train_and_resume() {
     let text = std::fs::read_to_string(place.path("exponential-pong/run.toml")).unwrap();
     assert!(text.contains("protocol = \"paper\""), "Atari's default protocol is the paper's");
     run(&format!("train --task atari/pong --set protocol=machado --frames 200 {small} --out m")).code(0);
+    let chosen = "--mode 1 --difficulty 3";
+    run(&format!("train --task atari/pong {chosen} --frames 200 {small} --out chosen")).code(0);
+    let text = std::fs::read_to_string(place.path("chosen/run.toml")).unwrap();
+    assert!(text.contains("mode = 1\ndifficulty = 3\n"), "{text}");
+    let text = std::fs::read_to_string(place.path("m/run.toml")).unwrap();
+    assert!(text.contains("mode = 0\ndifficulty = 0\n"), "defaults are recorded as numbers: {text}");
+    run("resume chosen --frames 400").code(0);
+    // The mode changes what is seen: in Pong's second one the paddles and the ball differ.
+    let film = |choice: &str, name: &str| {
+        run(&format!("play --task atari/pong {choice} --steps 40 --out {name}.gif")).code(0);
+        std::fs::read(place.path(&format!("{name}.gif"))).unwrap()
+    };
+    assert!(film("", "usual") == film("--mode 0 --difficulty 0", "same"));
+    assert!(film("", "usual-again") != film(chosen, "other"));
 }

@@ -1,11 +1,11 @@
 //! From files and flags to a [`Plan`]: defaults, then the protocol, then the agent, then the user's file, then `--set`.
 
+use crate::atari::{self, GameNumber, is_atari};
 use crate::checkpoint::CheckpointKind;
 use crate::devices::{DeviceChoice, Precision};
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, MOST_FRAMES, MOST_SECONDS, Plan};
 use crate::presets::{self, AGENTS, PROTOCOLS};
-use crate::workshop::is_atari;
 use spectral_agent::settings;
 use spectral_agent::settings::{AgentSettings, Setting, SettingError};
 use spectral_env::{TaskOptions, nearest};
@@ -22,6 +22,10 @@ settings! {
         reward_scale: f64 = 1.0,
         /// Frames that a step of a built-in task plays with the same action (Atari tasks always play 4).
         frame_skip: u64 = 1,
+        /// The mode of an Atari game, by its number; auto is the game's default.
+        mode: GameNumber = GameNumber::Auto,
+        /// The difficulty of an Atari game, by its number; auto is the game's default.
+        difficulty: GameNumber = GameNumber::Auto,
         /// Agents by name, or as paths of TOML files, separated by commas.
         agents: String = "spectral".into(),
         /// Seeds: a count (5 means 1 to 5), an inclusive range (1000..1009) or a list (3,7,9).
@@ -131,6 +135,7 @@ impl Configuration {
         options.set("observation", &run.observation)?;
         options.set("reward_scale", &run.reward_scale.show())?;
         options.set("frame_skip", &run.frame_skip.show())?;
+        let [mode, difficulty] = atari::resolve(&run.task, run.mode, run.difficulty)?;
         let protocol = match run.protocol.as_str() {
             "auto" if is_atari(&run.task) => "paper".to_string(),
             "auto" => "quick".to_string(),
@@ -192,6 +197,8 @@ impl Configuration {
         Ok(Plan {
             task: run.task,
             options,
+            mode,
+            difficulty,
             frames: run.frames,
             log_frames,
             protocol,

@@ -6,6 +6,7 @@
 //! own tasks and codecs.
 
 pub mod agent_run;
+pub mod atari;
 pub mod checkpoint;
 pub mod config;
 pub mod devices;

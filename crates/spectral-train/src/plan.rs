@@ -1,5 +1,6 @@
 //! The plan of a run: everything that decides its result, as it is written to `run.toml` and read back.
 
+use crate::atari::{self, GameNumber};
 use crate::checkpoint::CheckpointKind;
 use crate::config::plain;
 use crate::devices::{DeviceChoice, Precision};
@@ -47,6 +48,10 @@ pub struct Plan {
     pub task: String,
     /// The task's options.
     pub options: TaskOptions,
+    /// The mode of an Atari game.
+    pub mode: GameNumber,
+    /// The difficulty of an Atari game.
+    pub difficulty: GameNumber,
     /// Frames per agent.
     pub frames: u64,
     /// Frames from one row of metrics to the next.
@@ -80,6 +85,8 @@ impl Plan {
         line("observation", quote(self.options.observation.name()));
         line("reward_scale", format!("{:?}", self.options.reward_scale));
         line("frame_skip", self.options.frame_skip.to_string());
+        line("mode", self.mode.to_toml());
+        line("difficulty", self.difficulty.to_toml());
         line("frames", self.frames.to_string());
         line("log_frames", self.log_frames.to_string());
         line("checkpoint_seconds", format!("{:?}", self.checkpoint_seconds));
@@ -156,6 +163,8 @@ impl Plan {
         Ok(Plan {
             task: get.text("task")?,
             options,
+            mode: get.choice("mode", GameNumber::Auto)?,
+            difficulty: get.choice("difficulty", GameNumber::Auto)?,
             frames,
             log_frames: get.integer("log_frames")?.max(1),
             protocol: get.text("protocol")?,
@@ -172,7 +181,10 @@ impl Plan {
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         // Neither a later end, nor other hardware, nor a newer version makes a checkpoint foreign.
+        let defaults = atari::plays_defaults(self);
         let core = Plan {
+            mode: if defaults { GameNumber::Auto } else { self.mode },
+            difficulty: if defaults { GameNumber::Auto } else { self.difficulty },
             frames: 0,
             checkpoint_seconds: 0.0,
             checkpoint: CheckpointKind::Auto,
@@ -183,7 +195,14 @@ impl Plan {
         };
         let text = core.to_toml("", "", &Hardware { cpu: String::new(), cores: 0, device: "cpu".into() });
         // What later versions added counts only where it differs from what earlier versions did.
-        let added = ["frame_skip = 1", "checkpoint = \"auto\"", "device = \"auto\"", "precision = \"auto\""];
+        let added = [
+            "frame_skip = 1",
+            "mode = \"auto\"",
+            "difficulty = \"auto\"",
+            "checkpoint = \"auto\"",
+            "device = \"auto\"",
+            "precision = \"auto\"",
+        ];
         let lines = text.lines().filter(|line| !line.starts_with("version = ") && !added.contains(line));
         crc32fast::hash(lines.collect::<Vec<_>>().join("\n").as_bytes())
     }
@@ -208,7 +227,8 @@ impl Lookup<'_> {
         if !self.table.contains_key(key) {
             return Ok(default);
         }
-        T::parse(&self.text(key)?).map_err(|expected| (self.wrong)(format!("'{key}' is not {expected}")))
+        T::parse(&self.find(key, plain)?)
+            .map_err(|expected| (self.wrong)(format!("'{key}' is not {expected}")))
     }
     fn integer(&self, key: &str) -> Result<u64, TrainError> {
         self.find(key, |v| v.as_integer().and_then(|i| u64::try_from(i).ok()))
@@ -263,6 +283,20 @@ mod tests {
         // The device may change from one sitting to the next.
         let elsewhere = Plan { device: DeviceChoice::Cpu, precision: Precision::Auto, ..copy.clone() };
         assert_eq!(plan.fingerprint(), Plan { checkpoint: CheckpointKind::Full, ..elsewhere }.fingerprint());
+        let mut config = Configuration::default();
+        for pair in ["task=atari/pong", "mode=1"] {
+            config.set(pair).unwrap();
+        }
+        let game = config.plan().unwrap();
+        let text = game.to_toml("now", "spectral train", &hardware);
+        assert!(text.contains("mode = 1\ndifficulty = 0\n"), "{text}");
+        assert_eq!(game, Plan::from_toml(&text, Path::new("run.toml")).unwrap());
+        // Runs of before there was a choice have neither line, and their checkpoints are those of the defaults.
+        let usual = Plan { mode: GameNumber::Number(0), ..game.clone() };
+        let old = Plan { mode: GameNumber::Auto, difficulty: GameNumber::Auto, ..game.clone() };
+        assert_eq!(usual.fingerprint(), old.fingerprint());
+        assert_ne!(usual.fingerprint(), game.fingerprint());
+        let text = plan.to_toml("now", "spectral train", &hardware);
         for broken in [text.replace("format = 1", "format = 99"), text.replace("seed = 4", ""), "x".into()] {
             let error = Plan::from_toml(&broken, Path::new("dir/run.toml")).unwrap_err();
             assert!(error.to_string().contains("dir/run.toml"), "{error}");

@@ -1,12 +1,12 @@
 //! Where tasks and codecs come from: the built-in ones, and whatever a program adds.
 
+use crate::atari;
 use crate::config::unknown;
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
 use spectral_agent::codecs::{self, Codec};
 use spectral_agent::settings::{AgentSettings, Setting};
-use spectral_atari::task::{AtariError, AtariOptions, Protocol};
-use spectral_env::{Env, ObservationKind, TaskError};
+use spectral_env::{Env, TaskError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Workshop {
     pub fn task(&self, plan: &Plan) -> Result<Box<dyn Env>, TrainError> {
         match self.tasks.get(&plan.task) {
             Some(make) => Ok(make()),
-            None if is_atari(&plan.task) => atari(plan),
+            None if atari::is_atari(&plan.task) => atari::make(plan),
             None => spectral_env::make(&plan.task, &plan.options).map_err(|error| match error {
                 // The nearest name may be one of the Atari tasks, which that crate does not know.
                 TaskError::UnknownTask { name, .. } => {
@@ -65,31 +65,4 @@ impl Workshop {
             ))),
         }
     }
-}
-
-/// Whether a name is, or looks like, that of an Atari task.
-pub(crate) fn is_atari(task: &str) -> bool {
-    task.starts_with("atari/") || spectral_atari::task::tasks().iter().any(|known| known.name == task)
-}
-
-fn atari(plan: &Plan) -> Result<Box<dyn Env>, TrainError> {
-    let seen = plan.options.observation;
-    if !matches!(seen, ObservationKind::Auto | ObservationKind::Pixels) || plan.options.reward_scale != 1.0 {
-        return Err(TrainError::Usage(format!(
-            "{} is seen as pixels and its rewards are not scaled",
-            plan.task
-        )));
-    }
-    if plan.options.frame_skip != 1 {
-        return Err(TrainError::Usage(format!(
-            "{} always plays 4 frames a step: leave frame_skip out",
-            plan.task
-        )));
-    }
-    let protocol = if plan.protocol == "machado" { Protocol::Machado } else { Protocol::Paper };
-    let options = AtariOptions { protocol, ..AtariOptions::default() };
-    spectral_atari::task::make(&plan.task, &options).map_err(|error| match error {
-        AtariError::Roms(_) | AtariError::Rom(_) => TrainError::Data(error.to_string()),
-        other => TrainError::Usage(other.to_string()),
-    })
 }

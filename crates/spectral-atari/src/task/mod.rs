@@ -14,7 +14,7 @@ pub use atari::AtariTask;
 pub use cabinet::{Cabinet, Outcome};
 pub use error::AtariError;
 pub use protocol::{AtariOptions, FRAME_LIMIT, FRAME_SKIP, Protocol};
-pub use registry::{AtariTaskInfo, make, make_atari, tasks};
+pub use registry::{AtariTaskInfo, Choices, choices, make, make_atari, tasks};
 
 #[cfg(test)]
 mod tests;

@@ -127,6 +127,28 @@ pub fn make_atari(name: &str, options: &AtariOptions) -> Result<AtariTask, Atari
     Ok(task)
 }
 
+/// What may be chosen about a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// The modes that can be played, the default first.
+    pub modes: Vec<u16>,
+    /// The difficulties that can be played, the default first.
+    pub difficulties: Vec<u16>,
+}
+
+/// The modes and difficulties of `atari/<game>`; of other tasks `None`.
+///
+/// ```
+/// let pong = spectral_atari::task::choices("atari/pong").unwrap();
+/// assert_eq!((pong.modes, pong.difficulties), (vec![0, 1], vec![0, 1, 2, 3]));
+/// assert!(spectral_atari::task::choices("ponglantis").is_none());
+/// ```
+pub fn choices(name: &str) -> Option<Choices> {
+    let game = name.strip_prefix(PREFIX).and_then(games::find)?;
+    let difficulties = game.difficulties.iter().map(|&number| number.into()).collect();
+    Some(Choices { modes: game.playable_modes().to_vec(), difficulties })
+}
+
 /// The chosen mode or difficulty, or the first of those that the game has.
 fn choice<T: Copy + PartialEq + ToString>(
     key: &str,

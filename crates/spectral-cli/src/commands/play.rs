@@ -100,11 +100,19 @@ fn cast(args: &PlayArgs) -> Result<(Box<dyn Env>, Player), Failure> {
             )));
         }
         config.add("task", task.clone())?;
+        for (key, value) in args.game.settings() {
+            if let Some(value) = value {
+                config.add(key, value.clone())?;
+            }
+        }
         for pair in &args.set {
             config.set(pair)?;
         }
         return Ok((workshop.task(&config.plan()?)?, Player::random(args.seed)));
     };
+    if args.game.settings().iter().any(|(_, value)| value.is_some()) {
+        return Err(Failure::usage("a run is played in the mode and difficulty that it was trained in"));
+    }
     let (dir, plan) = RunDir::open(run)?;
     let agent = chosen(&plan, args.agent.as_deref(), run)?;
     if !dir.finished() {

@@ -21,7 +21,8 @@ pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
     if let Some(path) = &args.config {
         config.file(path)?;
     }
-    for (key, value) in [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds)] {
+    let named = [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds)];
+    for (key, value) in named.into_iter().chain(args.game.settings()) {
         if let Some(value) = value {
             config.add(key, value.clone())?;
         }

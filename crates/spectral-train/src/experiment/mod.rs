@@ -9,11 +9,11 @@ mod shelf;
 
 pub use shelf::{Job, Shelf, Work};
 
+use crate::atari::is_atari;
 use crate::config::{Configuration, parse, read_text, unknown};
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::presets::{self, FIGURES};
-use crate::workshop::is_atari;
 use std::path::Path;
 
 /// Keys of an experiment's file that are not settings of its runs.
