@@ -32,7 +32,8 @@ settings! {
         seeds: String = "1".into(),
         /// Emulator frames per agent.
         frames: u64 = 200_000,
-        /// The settings shared by all agents: paper, machado, quick or quick-atari; auto is paper for Atari and quick for other tasks.
+        /// The settings shared by all agents: paper, machado, quick or quick-atari; auto is paper for Atari and quick for
+        /// other tasks.
         protocol: String = "auto".into(),
         /// What a reader of the run's figures should know; reports print it beside them.
         note: String = String::new(),

@@ -149,3 +149,45 @@ impl Drop for Gone<'_> {
         let _ = std::fs::remove_dir_all(self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Experiment, Overrides, Shelf};
+
+    const MINE: &str = "agents = [\"spectral\", \"clipped\"]\nframes = 5000\nreplay = 2000\n[[task]]\nname = \"pong-mini\"\n";
+
+    fn jobs(frames: u64) -> Vec<Job> {
+        let wish = Overrides { frames: Some(frames), ..Overrides::default() };
+        let experiment = Experiment::read("mine", MINE, &wish).unwrap();
+        Shelf::scan(Path::new("/no/such/folder"))
+            .unwrap()
+            .jobs(&experiment, &Workshop::default(), None)
+            .unwrap()
+    }
+
+    #[test]
+    fn disk_counts_what_replay_will_hold_and_two_checkpoints() {
+        let workshop = Workshop::default();
+        let of = |frames| Forecast::of(&jobs(frames), &workshop).unwrap();
+        assert_eq!((of(5000).runs, of(5000).frames, of(5000).jobs), (2, 10_000, 1));
+        let record = Replay::bytes_per_record(workshop.task(&jobs(1)[0].plan).unwrap().spec().observation);
+        // From 500 to 1,000 steps replay grows; beyond its 2,000 records it does not.
+        assert_eq!(of(1000).disk - of(500).disk, 2 * 500 * record as u64);
+        assert_eq!(of(9000).disk, of(2000).disk);
+        assert!(of(500).disk > 0 && of(500).memory > 0);
+    }
+
+    #[test]
+    fn a_trial_measures_and_leaves_nothing() {
+        let folder = std::env::temp_dir().join(format!("spectral-trial-{}", std::process::id()));
+        let (plan, workshop) = (jobs(5000).remove(0).plan, Workshop::default());
+        let rate = calibrate(&plan, &workshop, &folder, 2.0, &AtomicBool::new(false)).unwrap();
+        assert!(rate.is_some_and(|rate| rate > 0.0), "{rate:?}");
+        assert!(!folder.exists());
+        // Interrupted, it ends.
+        let start = Instant::now();
+        calibrate(&plan, &workshop, &folder, 1e6, &AtomicBool::new(true)).unwrap();
+        assert!(!folder.exists() && start.elapsed() < Duration::from_secs(60));
+    }
+}

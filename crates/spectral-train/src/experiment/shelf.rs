@@ -229,3 +229,46 @@ fn populations(
     }
     Ok(if agents.is_empty() { Vec::new() } else { vec![agents] })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Overrides;
+
+    const MINE: &str = "agents = [\"spectral\", \"clipped\"]\nseeds = 3\nframes = 100\nreplay = 2000\n\
+                        [[task]]\nname = \"pong-mini\"\n[[task]]\nname = \"2048\"\n";
+
+    fn empty() -> Shelf {
+        Shelf::scan(Path::new("/no/such/folder")).unwrap()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_split_with_the_first_seeds_of_all_agents_first() {
+        let experiment = Experiment::read("mine", MINE, &Overrides::default()).unwrap();
+        let workshop = Workshop::default();
+        let whole = empty().jobs(&experiment, &workshop, None).unwrap();
+        assert_eq!(whole.iter().map(|job| job.plan.agents.len()).collect::<Vec<_>>(), [6, 6]);
+        assert_eq!(whole, empty().jobs(&experiment, &workshop, Some(1 << 40)).unwrap());
+        // Room for two agents of the larger kind.
+        let plan = &experiment.plans[0];
+        let sizes = plan.agents.iter().map(|agent| agent_memory(plan, agent, &workshop).unwrap());
+        let memory = (2.01 * sizes.max().unwrap() as f64 / MEMORY_SHARE) as u64;
+        let jobs = empty().jobs(&experiment, &workshop, Some(memory)).unwrap();
+        let pong: Vec<&Job> = jobs.iter().filter(|job| job.plan.task == "pong-mini").collect();
+        let groups: Vec<Vec<&str>> =
+            pong.iter().map(|job| job.plan.agents.iter().map(|a| a.id.as_str()).collect()).collect();
+        assert_eq!(groups, [1, 2, 3].map(|s| [format!("spectral-s{s}"), format!("clipped-s{s}")]));
+        let mut paths: Vec<&PathBuf> = jobs.iter().map(|job| &job.path).collect();
+        paths.dedup();
+        assert_eq!(paths.len(), jobs.len());
+        assert_eq!(jobs.iter().map(|job| job.frames_left).sum::<u64>(), experiment.frames());
+    }
+
+    #[test]
+    fn nothing_fits_and_each_agent_is_tried_alone() {
+        let experiment = Experiment::read("mine", MINE, &Overrides::default()).unwrap();
+        let jobs = empty().jobs(&experiment, &Workshop::default(), Some(1)).unwrap();
+        // Training refuses them with the reason; the plan does not hide them.
+        assert_eq!(jobs.len(), 12);
+    }
+}
