@@ -58,7 +58,8 @@ fn a_figure_is_trained_once_then_only_redrawn() {
     let place = place();
     let first = place.run(&call("")).code(0).says(&["Tiny", "to be trained", "memory", "disk", "8 runs"]);
     assert!(first.out.contains("out/tiny/report.html"), "{}", first.out);
-    assert!(place.path("out/tiny/report.html").exists());
+    let html = std::fs::read_to_string(place.path("out/tiny/report.html")).unwrap();
+    assert!(html.contains("Spectral ends above Pop-Art."), "the claim is in the report");
     let runs = snapshot(&place.path("out/runs"));
     let films: Vec<&String> = runs.keys().filter(|name| name.ends_with(".gif")).collect();
     assert_eq!(films.len(), 4, "one for each task and agent, by the first seed: {films:?}");

@@ -119,25 +119,33 @@ fn draw(
     let out = args.out.join(&experiment.name);
     sweep(&out);
     let options = ReportOptions {
-        title: title(experiment)?,
+        title: experiment.title.clone(),
         out,
         baseline: Some("spectral".into()),
         claims,
-        ..ReportOptions::default()
+        notes: notes(experiment)?,
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
 }
 
-/// The experiment's title and, where the user made it shorter or longer, by how much.
-fn title(experiment: &Experiment) -> Result<String, Failure> {
+/// What the reader of a report should know of the experiment: what it is in the paper, and whether the user made it
+/// shorter or longer.
+fn notes(experiment: &Experiment) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    if !experiment.paper.is_empty() {
+        notes.push(format!("In the paper: {}.", experiment.paper));
+    }
     let own = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
-    let longest = |e: &Experiment| e.plans.iter().map(|plan| plan.frames).max().unwrap_or(0);
-    let (asked, whole) = (longest(experiment), longest(&own));
-    Ok(if asked == whole {
-        experiment.title.clone()
-    } else {
-        format!("{} ({} of {} frames)", experiment.title, count(asked), count(whole))
-    })
+    for (asked, whole) in experiment.plans.iter().zip(&own.plans).filter(|(a, b)| a.frames != b.frames) {
+        let way = if asked.frames < whole.frames { "Shorter" } else { "Longer" };
+        notes.push(format!(
+            "{way} than the figure asks for: {} of {} frames per agent on {}.",
+            count(asked.frames),
+            count(whole.frames),
+            asked.task
+        ));
+    }
+    Ok(notes)
 }
 
 /// Removes what a report that was killed left half-written.
