@@ -127,7 +127,7 @@ private:
     }
 
     // The same fit as in categorical.rs, so that targets agree with it.
-    static __device__ float error_function(float x) {
+    static __device__ __noinline__ float error_function(float x) {
         const double z = fabs((double)x);
         const double t = 1.0 / (1.0 + 0.5 * z);
         double sum = 0.17087277;

@@ -13,6 +13,8 @@
 #define __device__
 #define __global__
 #define __shared__ static
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(threads, blocks)
 
 struct Place {
     unsigned x, y, z;

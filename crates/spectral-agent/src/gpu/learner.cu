@@ -9,12 +9,15 @@
 #define CORRECTION_LEVEL 0.01
 #define CORRECTION_FLOOR 1e-4
 
+// A kernel for blocks of up to so many threads, so many of which are to fit a multiprocessor at once.
+#define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+
 // Decoded values that a block holds at a time, and the rows or actions that this is enough for.
 #define HELD_VALUES 2048
 #define HELD_ROWS (ACTIONS * BATCH <= HELD_VALUES ? BATCH : HELD_VALUES / ACTIONS)
 
 // grid P: completes the current observation with what its action brought.
-extern "C" __global__ void record(Agent* agents, const Staged* staged) {
+KERNEL(256, 1) record(Agent* agents, const Staged* staged) {
     const Staged& outcome = staged[blockIdx.x];
     if (thread() != 0 || !outcome.active || !outcome.has_outcome) return;
     const Agent& agent = agents[blockIdx.x];
@@ -29,7 +32,7 @@ extern "C" __global__ void record(Agent* agents, const Staged* staged) {
 }
 
 // grid P: stores the new observation as the current one and stacks it for acting.
-extern "C" __global__ void insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
+KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
     if (!staged[blockIdx.x].active) return;
     const Agent agent = agents[blockIdx.x];
     const u64 newest = agent.counters->newest;
@@ -44,7 +47,7 @@ extern "C" __global__ void insert(Agent* agents, const Staged* staged, const voi
 }
 
 // grid (BATCH, 2, P): draws a row and writes its stacked state (y = 0) or next state (y = 1).
-extern "C" __global__ void gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
+KERNEL(256, 8) gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];
     const Valid valid = valid_records(agent, agent.counters->newest, agent.counters->floor);
@@ -151,8 +154,7 @@ static __device__ void change_last_layer(const Agent& agent, const float* scale,
 }
 
 // grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
-extern "C" __global__ void targets(Agent* agents, const Row* rows, const float* outputs, float* targets,
-                                   float* returns) {
+KERNEL(512, 1) targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
     __shared__ float values[HELD_ROWS * ACTIONS];
     __shared__ float scale[MOST_OUTPUTS];
     __shared__ float shift[MOST_OUTPUTS];
@@ -302,8 +304,8 @@ static __device__ void conclude(const Agent& agent, const RowSums* sums, float& 
 
 // grid P: the output gradients, dense, for the last layer and for the layers below it; statistics, diagnostics, counters.
 // `last` first holds the plain gradients of the taken actions, then all of them, scaled.
-extern "C" __global__ void gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets,
-                                     const float* returns, float* last, float* trunk) {
+KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets,
+                         const float* returns, float* last, float* trunk) {
     __shared__ RowSums sums[BATCH];
     __shared__ float weights[MOST_OUTPUTS];
     __shared__ float scale;
@@ -345,7 +347,7 @@ extern "C" __global__ void gradients(Agent* agents, const Row* rows, const float
 }
 
 // grid P: the greedy actions for the current observations.
-extern "C" __global__ void choose(Agent* agents, const float* outputs, Decision* decisions) {
+KERNEL(256, 1) choose(Agent* agents, const float* outputs, Decision* decisions) {
     __shared__ float values[ACTIONS];
     const Agent agent = agents[blockIdx.x];
     const float* own = outputs + (u64)blockIdx.x * PITCH;
@@ -358,7 +360,7 @@ extern "C" __global__ void choose(Agent* agents, const float* outputs, Decision*
 }
 
 // grid (x, P): copies online networks, and the codecs' states with them, to the targets.
-extern "C" __global__ void refresh(Agent* agents, const Staged* staged) {
+KERNEL(256, 1) refresh(Agent* agents, const Staged* staged) {
     if (!staged[blockIdx.y].active) return;
     const Agent agent = agents[blockIdx.y];
     const u64 from = (u64)blockIdx.x * threads() + thread(), step = (u64)gridDim.x * threads();

@@ -41,7 +41,7 @@ private:
     }
 
     // Newton's method from the right of the root, in double precision.
-    static __device__ double log_inverse(double y, double slope) {
+    static __device__ __noinline__ double log_inverse(double y, double slope) {
         const double largest = 709.78;
         if (!(y <= 1e300)) return y / slope;
         double u = fmin(fmin(y, log1p(y / slope)), largest);

@@ -50,6 +50,6 @@ static __device__ inline float clamp_to(float x, float low, float high) {
 }
 
 // 1 - (1 - rate)^count, as in spectral-core's moments.rs.
-static __device__ inline double bias_correction(double rate, double count) {
+static __device__ __noinline__ double bias_correction(double rate, double count) {
     return count == 0.0 ? 0.0 : -expm1(count * log1p(-rate));
 }
