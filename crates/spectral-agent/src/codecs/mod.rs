@@ -14,13 +14,13 @@ mod compressed;
 mod popart;
 mod spectral;
 
+pub use crate::gpu::source::DeviceCodec;
 pub use categorical::Categorical;
 pub use clipped::Clipped;
 pub use compressed::Compressed;
 pub use popart::PopArt;
 pub use spectral::Spectral;
 
-use crate::gpu::source::DeviceCodec;
 use crate::settings::{AgentSettings, CodecKind, SettingError};
 use spectral_core::squash::Squash;
 use std::fmt::Debug;

@@ -1,6 +1,7 @@
 // How the threads of a block share work: teams of LANES neighbouring threads, LANES a power of two up to 32. A team takes
 // one row (or one action of one row) and its lanes share the row's elements, so that a row of 21 elements does not leave
-// half a warp idle. Block sizes are multiples of 32.
+// half a warp idle. Block sizes are multiples of 32; KERNEL in learner.cu
+// says the largest.
 //
 // The same text compiles as plain C++ behind `emulation.h` (HOST_EMULATION), with any number of threads; with one thread
 // and LANES = 1 every sum has the order of the Rust code.
