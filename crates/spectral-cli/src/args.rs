@@ -24,19 +24,21 @@ Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped
 
 const REPRODUCE: &str = "\
 Examples:
-  spectral reproduce                               list the figures and what each needs
-  spectral reproduce fig3 --dry-run                runs, frames, memory, disk and expected time; trains nothing
-  spectral reproduce mini-fig3                     figure 3 on small tasks: minutes on two cores
-  spectral reproduce fig3 --frames 40000000        a fifth of the paper's frames (the report says so)
-  spectral reproduce fig3                          … and later on to the end, from where that stopped
-  spectral reproduce fig4                          shares fig3's runs: only draws
-  spectral reproduce mine.toml                     an experiment of your own
+  spectral reproduce                         list the figures and what they need
+  spectral reproduce mini-fig3               figure 3 in small: minutes on two cores
+  spectral reproduce fig3 --dry-run          what the real one costs here
+  spectral reproduce fig3 --frames 40000000  a fifth of it (the report says so)
+  spectral reproduce fig3                    later: on from there to the end
+  spectral reproduce fig4                    shares fig3's runs: only draws
+  spectral reproduce mine.toml               an experiment of your own
 
-Whatever stops it (Ctrl-C, a crash, a power cut), the same command goes on from the last checkpoint. Runs lie in OUT/runs,
-one copy for all figures; the report is OUT/FIGURE/report.html. Run directories of other machines that are put into
+Whatever stops it (Ctrl-C, a crash, a power cut), the same command goes on from
+the last checkpoint. Runs lie in OUT/runs, one copy for all figures; the report
+is OUT/FIGURE/report.html. Run directories of other machines that are put into
 OUT/runs count as if they had been made here.
 
-Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 130 interrupted (resumable).";
+Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was
+stopped, 130 interrupted (resumable).";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
