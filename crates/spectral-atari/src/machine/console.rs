@@ -214,3 +214,31 @@ impl Console {
         self.bus.tia.restore(from)
     }
 }
+
+/// The processor's registers, for tests of single instructions.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers {
+    pub a: u8,
+    pub x: u8,
+    pub y: u8,
+    pub sp: u8,
+    pub status: u8,
+    pub pc: u16,
+    pub cycle: i32,
+}
+
+#[doc(hidden)]
+impl Console {
+    pub fn registers(&self) -> Registers {
+        let Cpu { a, x, y, sp, pc, cycle, .. } = self.cpu;
+        Registers { a, x, y, sp, status: self.cpu.status(), pc, cycle }
+    }
+
+    /// Also lets a stopped processor go on.
+    pub fn set_registers(&mut self, to: Registers) {
+        let Registers { a, x, y, sp, status, pc, cycle } = to;
+        self.cpu = Cpu { a, x, y, sp, cycle, ..Cpu::after_reset(pc) };
+        self.cpu.set_status(status);
+    }
+}

@@ -16,6 +16,8 @@ mod riot;
 mod rom;
 mod tia;
 
+#[doc(hidden)]
+pub use console::Registers;
 pub use console::{Console, Format, PowerOn};
 pub use input::{Controllers, Input, PADDLE_DEFAULT, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP};
 pub use palette::{grey_palette, rgb_palette};
