@@ -445,16 +445,20 @@ impl Learner {
 
     /// Writes everything but replay's records.
     pub fn save(&self, out: &mut StateWriter) {
-        self.save_model(out);
-        out.f32s(self.network.parameters(Which::Target, 0));
-        out.f64s(&self.frozen_state);
-        let (first, second, step) = self.network.adam_state(0);
-        out.f32s(first);
-        out.f32s(second);
-        out.u64(step);
-        out.u64(self.updates);
-        out.f64(self.error_magnitude);
-        self.diagnostics.save(out);
+        let (first, second, steps) = self.network.adam_state(0);
+        let state = LearnerState {
+            online: self.network.parameters(Which::Online, 0),
+            live: &self.live_state,
+            target: self.network.parameters(Which::Target, 0),
+            frozen: &self.frozen_state,
+            first,
+            second,
+            steps,
+            updates: self.updates,
+            error_magnitude: self.error_magnitude,
+            diagnostics: &self.diagnostics,
+        };
+        state.save(out);
         self.replay.save(out);
         if let Some(priorities) = &self.priorities {
             out.f64(priorities.largest);
@@ -493,6 +497,35 @@ impl Learner {
             }
         }
         Ok(())
+    }
+}
+
+/// What a learner consists of beside replay, wherever it runs: the order in which checkpoints hold it.
+pub(crate) struct LearnerState<'a> {
+    pub online: &'a [f32],
+    pub live: &'a [f64],
+    pub target: &'a [f32],
+    pub frozen: &'a [f64],
+    pub first: &'a [f32],
+    pub second: &'a [f32],
+    pub steps: u64,
+    pub updates: u64,
+    pub error_magnitude: f64,
+    pub diagnostics: &'a Diagnostics,
+}
+
+impl LearnerState<'_> {
+    pub(crate) fn save(&self, out: &mut StateWriter) {
+        out.f32s(self.online);
+        out.f64s(self.live);
+        out.f32s(self.target);
+        out.f64s(self.frozen);
+        out.f32s(self.first);
+        out.f32s(self.second);
+        out.u64(self.steps);
+        out.u64(self.updates);
+        out.f64(self.error_magnitude);
+        self.diagnostics.save(out);
     }
 }
 

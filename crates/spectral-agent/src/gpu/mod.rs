@@ -9,6 +9,10 @@ pub mod abi;
 mod driver;
 #[cfg(test)]
 pub(crate) mod emulator;
+mod group;
 #[cfg(test)]
 mod nvrtc;
+mod ring;
 pub mod source;
+
+pub use group::{CudaGroup, Trainee, memory_bytes, unsupported};

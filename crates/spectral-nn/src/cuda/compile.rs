@@ -23,9 +23,11 @@ impl Module {
 
 impl Device {
     /// Compiles CUDA C for this device, or takes what an earlier run compiled from the same text. `name` is for messages.
-    pub fn compile(&self, name: &str, source: &str) -> Result<Module, CudaError> {
+    /// With `fuse`, products and sums are contracted; without, rounding is that of the CPU.
+    pub fn compile(&self, name: &str, source: &str, fuse: bool) -> Result<Module, CudaError> {
         let (major, minor) = self.info().capability;
-        let options = options(&format!("sm_{major}{minor}"));
+        let mut options = options(&format!("sm_{major}{minor}"));
+        options.push(format!("--fmad={fuse}"));
         let path = cached(source, &options);
         let known = path.as_ref().and_then(|path| std::fs::read(path).ok());
         let image = match known {

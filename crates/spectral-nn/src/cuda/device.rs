@@ -209,6 +209,11 @@ impl Memory {
         self.at + offset as u64
     }
 
+    /// True if it lies in the host's memory.
+    pub fn is_pinned(&self) -> bool {
+        self.host.is_some()
+    }
+
     /// How long it is.
     pub fn len(&self) -> usize {
         self.bytes

@@ -93,6 +93,8 @@ struct Backward {
     how: How,
 }
 
+// There is one of these per layer: their sizes do not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum How {
     /// One kernel for everything.
@@ -119,8 +121,11 @@ impl Networks {
     ) -> Result<Networks, CudaError> {
         let processors = device.info().multiprocessors;
         let size = Size { outputs, batch, processors, precision };
-        let module =
-            device.compile("networks", &network_source(&trunk, outputs, batch, processors, precision))?;
+        let module = device.compile(
+            "networks",
+            &network_source(&trunk, outputs, batch, processors, precision),
+            true,
+        )?;
         let mut starts = Vec::with_capacity(outputs.len());
         let mut floats = 0;
         for &width in outputs {
@@ -367,10 +372,8 @@ impl Networks {
                 }
             }
         }
-        for i in 0..2 {
-            if used[i] {
-                stream.wait_for(&self.sides[i], &self.joins[i])?;
-            }
+        for ((side, join), _) in self.sides.iter().zip(&self.joins).zip(used).filter(|(_, used)| *used) {
+            stream.wait_for(side, join)?;
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     }
     if trunk.fused(l, size.batch, size.precision) {
         let even = size.outputs.iter().all(|n| n % 2 == 0) || !head;
-        let vector = even && a.filters % 2 == 0 && a.weights_at % 2 == 0;
+        let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__(256, 2) backward_{l}(const Net* nets, const {input}* input, \
              const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \

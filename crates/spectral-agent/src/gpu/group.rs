@@ -1,0 +1,602 @@
+//! A group of agents on a GPU: replay, networks, codecs and diagnostics on the device, one graph per step.
+
+mod state;
+
+use super::abi::{self, Agent, Counters, Staged};
+use super::ring::{Ring, frame_bytes};
+use super::source;
+use crate::codecs::Codec;
+use crate::diagnostics::Diagnostics;
+use crate::learner::architecture;
+use crate::lockstep::{Decision, DeviceFailure, Group, Seen};
+use crate::replay::Outcome;
+use crate::settings::AgentSettings;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::rng::{Purpose, Stream as Random};
+use spectral_env::TaskSpec;
+use spectral_nn::cuda::{
+    CudaError, Device, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Shape, Stream, Trunk,
+    Weights,
+};
+use spectral_nn::{Architecture, Cpu, Network, Which};
+use std::sync::Arc;
+
+/// Device memory that is left to others: the driver, other groups' small buffers, kernels' local memory.
+const MARGIN: u64 = 1 << 30;
+
+/// One agent to be trained on a device.
+#[derive(Clone, Debug)]
+pub struct Trainee {
+    /// Its settings.
+    pub settings: AgentSettings,
+    /// Its codec.
+    pub codec: Arc<dyn Codec>,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// Agents that step together on a GPU. They share the task, the hidden layers, the batch and n; codecs, seeds, replay sizes
+/// and the optimiser's settings are each agent's own.
+///
+/// What one agent computes differs from a [`Learner`](crate::learner::Learner) on the CPU only by rounding in the
+/// networks: draws, targets, statistics and schedules are the same.
+pub struct CudaGroup {
+    device: Device,
+    stream: Stream,
+    networks: Networks,
+    members: Vec<Seat>,
+    kernels: Kernels,
+    agents: Memory,
+    staging: Memory,
+    staged: Memory,
+    rows: Memory,
+    targets: Memory,
+    returns: Memory,
+    decided: Memory,
+    decisions: Memory,
+    answers: Vec<Decision>,
+    graphs: Option<Graphs>,
+    batch: usize,
+    /// Bytes of one observation.
+    frame: usize,
+}
+
+/// What belongs to one agent.
+struct Seat {
+    trainee: Trainee,
+    ring: Ring,
+    counters: Memory,
+    /// The codec's live state, frozen state, constants; then the diagnostics' sums.
+    doubles: Memory,
+    state: usize,
+    constants: usize,
+    /// Shapes only; the sums are on the device.
+    diagnostics: Diagnostics,
+}
+
+struct Kernels {
+    record: Kernel,
+    insert: Kernel,
+    gather: Kernel,
+    targets: Kernel,
+    gradients: Kernel,
+    choose: Kernel,
+    refresh: Kernel,
+}
+
+struct Graphs {
+    /// Outcome, observation, action.
+    step: Graph,
+    /// Outcome, update, observation, action.
+    learn: Graph,
+    /// The pieces, for what happens rarely.
+    record: Graph,
+    update: Graph,
+    act: Graph,
+}
+
+fn failed(error: CudaError) -> DeviceFailure {
+    DeviceFailure(error.0)
+}
+
+/// Why these settings cannot be trained on a GPU, if they cannot.
+pub fn unsupported(settings: &AgentSettings) -> Option<String> {
+    let named =
+        [(settings.dueling, "dueling"), (settings.prioritised, "prioritised"), (settings.double, "double")];
+    let (_, name) = named.into_iter().find(|(on, _)| *on)?;
+    Some(format!("{name}=true is not made for GPUs; turn it off, or use --device cpu"))
+}
+
+/// What a group needs, in bytes: on the device without observations, and for the observations of all agents together, which
+/// may lie in the host's memory.
+pub fn memory_bytes(
+    task: &TaskSpec,
+    trainees: &[Trainee],
+    precision: Precision,
+) -> Result<(u64, u64), DeviceFailure> {
+    let mut outputs = Vec::new();
+    let mut shape = None;
+    let (mut rings, mut frames) = (0, 0);
+    for trainee in trainees {
+        let own = shape_of(trainee, task)?;
+        outputs.push(own.outputs());
+        shape = Some(own);
+        rings += 7 * trainee.settings.replay as u64;
+        frames += trainee.settings.replay as u64 * frame_bytes(task.observation) as u64;
+    }
+    let Some(shape) = shape else { return Ok((0, 0)) };
+    let trunk = Trunk::new(&shape).map_err(|e| DeviceFailure(e.to_string()))?;
+    let batch = trainees[0].settings.batch;
+    Ok((trunk.memory_bytes(&outputs, batch, precision) + rings + MARGIN, frames))
+}
+
+fn shape_of(trainee: &Trainee, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
+    if let Some(why) = unsupported(&trainee.settings) {
+        return Err(DeviceFailure(why));
+    }
+    architecture(&trainee.settings, task, trainee.codec.as_ref()).map_err(|e| DeviceFailure(e.to_string()))
+}
+
+impl CudaGroup {
+    /// Fresh agents for a task on a device.
+    pub fn new(
+        device: &Device,
+        precision: Precision,
+        task: &TaskSpec,
+        trainees: Vec<Trainee>,
+    ) -> Result<CudaGroup, DeviceFailure> {
+        let Some(first) = trainees.first() else {
+            return Err(DeviceFailure("a group needs at least one agent".into()));
+        };
+        let (batch, n_step) = (first.settings.batch, first.settings.n_step);
+        let shapes = trainees.iter().map(|t| shape_of(t, task)).collect::<Result<Vec<_>, _>>()?;
+        let trunk = Trunk::new(&shapes[0]).map_err(|e| DeviceFailure(e.to_string()))?;
+        for (trainee, shape) in trainees.iter().zip(&shapes) {
+            let same = Trunk::new(shape).is_ok_and(|other| other.same(&trunk));
+            if !same || trainee.settings.batch != batch || trainee.settings.n_step != n_step {
+                return Err(DeviceFailure(
+                    "agents on one GPU must share the network's hidden layers, batch and n_step; train them in separate runs, \
+                     or use --device cpu"
+                        .into(),
+                ));
+            }
+        }
+        let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
+        let (head_at, head_in) = trunk.head();
+        let networks = Networks::new(device, trunk, &outputs, batch, precision).map_err(failed)?;
+        let shape = source::Shape {
+            batch,
+            n_step,
+            actions: task.actions.len(),
+            observation: task.observation,
+            head_at,
+            head_in,
+            pitch: networks.pitch(),
+        };
+        let codecs: Vec<&dyn Codec> = trainees.iter().map(|t| t.codec.as_ref()).collect();
+        let text = source::build(&shape, &codecs).map_err(|e| DeviceFailure(e.to_string()))?;
+        let kernels = Kernels::new(device, &text.text).map_err(failed)?;
+        let scores = if task.max_player_score == 0 { 0 } else { usize::from(task.max_player_score) + 1 };
+        let frame = frame_bytes(task.observation);
+        let agents = trainees.len();
+        let reserve = |bytes: usize| device.zeros(bytes).map_err(failed);
+        let mut group = CudaGroup {
+            stream: device.stream().map_err(failed)?,
+            agents: reserve(agents * size_of::<Agent>())?,
+            staging: device.pinned(agents * (size_of::<Staged>() + frame)).map_err(failed)?,
+            staged: reserve(agents * (size_of::<Staged>() + frame))?,
+            rows: reserve(agents * batch * abi::row_bytes(n_step))?,
+            targets: reserve(4 * agents * batch * text.most_outputs)?,
+            returns: reserve(4 * agents * batch * text.most_encoded)?,
+            decided: reserve(agents * size_of::<abi::Decision>())?,
+            decisions: device.pinned(agents * size_of::<abi::Decision>()).map_err(failed)?,
+            answers: vec![Decision::default(); agents],
+            members: Vec::with_capacity(agents),
+            networks,
+            kernels,
+            graphs: None,
+            batch,
+            frame,
+            device: device.clone(),
+        };
+        for (index, trainee) in trainees.into_iter().enumerate() {
+            group.seat(task, trainee, &shapes[index], &text.constants[index], scores)?;
+        }
+        group.connect(&text.kinds, scores).map_err(failed)?;
+        group.graphs = Some(group.capture().map_err(failed)?);
+        Ok(group)
+    }
+
+    /// Gives an agent its memory and its initial weights.
+    fn seat(
+        &mut self,
+        task: &TaskSpec,
+        trainee: Trainee,
+        shape: &Architecture,
+        constants: &[f64],
+        scores: usize,
+    ) -> Result<(), DeviceFailure> {
+        let capacity = trainee.settings.replay;
+        let frames = (capacity * self.frame) as u64;
+        let spilt = self.device.free_memory().map_err(failed)? < frames + 7 * capacity as u64 + MARGIN;
+        let ring = Ring::new(&self.device, task.observation, capacity, spilt).map_err(failed)?;
+        let diagnostics = Diagnostics::new(trainee.codec.as_ref(), scores);
+        let state = trainee.codec.init();
+        let sums = diagnostics.to_sums();
+        let doubles = [&state[..], &state, constants, &sums].concat();
+        let memory = self.device.zeros(8 * doubles.len()).map_err(failed)?;
+        memory.write(0, &doubles).map_err(failed)?;
+        let counters = self.device.zeros(size_of::<Counters>()).map_err(failed)?;
+        counters.write(0, Counters { starting: 1, ..Default::default() }.as_bytes()).map_err(failed)?;
+        // The initial weights of the same agent on the CPU, from its own code.
+        let mut twin =
+            Network::new(Cpu::new(), shape.clone(), 1, 1).map_err(|e| DeviceFailure(e.to_string()))?;
+        let mut random = Random::new(trainee.seed, Purpose::Weights, 0);
+        twin.init(0, || random.unit_f32());
+        let agent = self.members.len();
+        for which in [Weights::Online, Weights::Target] {
+            self.networks.write(which, agent, twin.parameters(Which::Online, 0)).map_err(failed)?;
+        }
+        let (state, constants) = (state.len(), constants.len());
+        self.members.push(Seat { trainee, ring, counters, doubles: memory, state, constants, diagnostics });
+        Ok(())
+    }
+
+    /// Tells the kernels where everything is.
+    fn connect(&self, kinds: &[u64], scores: usize) -> Result<(), CudaError> {
+        let mut members = Vec::new();
+        for (index, seat) in self.members.iter().enumerate() {
+            let (s, codec) = (&seat.trainee.settings, &seat.trainee.codec);
+            let at = |name: usize| seat.counters.offset(Counters::OFFSETS[name]);
+            let place = |doubles: usize| seat.doubles.offset(8 * doubles);
+            let (ring, state) = (&seat.ring, seat.state);
+            let agent = Agent {
+                online: self.networks.address(Weights::Online, index),
+                target: self.networks.address(Weights::Target, index),
+                first: self.networks.address(Weights::First, index),
+                second: self.networks.address(Weights::Second, index),
+                frames: ring.frames.at(),
+                actions: ring.actions(),
+                rewards: ring.rewards(),
+                flags: ring.flags(),
+                scores: ring.scores(),
+                live: place(0),
+                frozen: place(state),
+                codec: place(2 * state),
+                sums: place(2 * state + seat.constants),
+                counters: seat.counters.at(),
+                seed: seat.trainee.seed,
+                capacity: ring.capacity as u64,
+                kind: kinds[index],
+                outputs: codec.outputs() as u64,
+                encoded: codec.encoded() as u64,
+                state: state as u64,
+                frequencies: if codec.has_frequencies() { codec.outputs() as u64 } else { 0 },
+                scores_told: scores as u64,
+                error_correction: u64::from(codec.error_correction()),
+                undo_last_layer: u64::from(codec.undo_last_layer()),
+                parameters: self.networks.parameters(index) as u64,
+                discount: s.discount,
+                learning_rate: s.learning_rate,
+                beta1: s.adam_beta1,
+                beta2: s.adam_beta2,
+                epsilon: s.adam_epsilon,
+            };
+            self.agents.write(index * size_of::<Agent>(), agent.as_bytes())?;
+            // In the order of the fields of Counters: learns, step_size, root_correction.
+            members.push(Member {
+                learns: at(4),
+                step_size: at(7),
+                root_correction: at(8),
+                beta1: s.adam_beta1,
+                beta2: s.adam_beta2,
+                epsilon: s.adam_epsilon,
+            });
+        }
+        self.networks.connect(&members)
+    }
+
+    fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: [usize; 3],
+        threads: usize,
+        args: &[u64],
+    ) -> Result<(), CudaError> {
+        let mut list = [spectral_nn::cuda::Arg::At(0); 8];
+        for (arg, &at) in list.iter_mut().zip(args) {
+            *arg = spectral_nn::cuda::Arg::At(at);
+        }
+        // Sound because all of it is this group's memory, and graphs do not outlive the group.
+        unsafe { self.stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
+    }
+
+    fn observations(&self) -> u64 {
+        self.staged.offset(self.members.len() * size_of::<Staged>())
+    }
+
+    fn queue_record(&self) -> Result<(), CudaError> {
+        unsafe { self.stream.upload(self.staged.at(), &self.staging, self.staging.len()) }?;
+        let args = [self.agents.at(), self.staged.at()];
+        self.launch(&self.kernels.record, [self.members.len(), 1, 1], 32, &args)
+    }
+
+    fn queue_update(&self) -> Result<(), CudaError> {
+        let (agents, nets, p) = (self.agents.at(), &self.networks, self.members.len());
+        let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
+        let args = [agents, rows, self.staged.at(), nets.input().at()];
+        self.launch(&self.kernels.gather, [self.batch, 2, p], 256, &args)?;
+        nets.queue_hidden(&self.stream)?;
+        nets.queue_head(&self.stream, Pass::Target)?;
+        let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
+        self.launch(&self.kernels.targets, [p, 1, 1], 512, &args)?;
+        nets.queue_head(&self.stream, Pass::Online)?;
+        let (last, trunk) = nets.gradients();
+        let args = [agents, rows, nets.outputs(Pass::Online), targets, returns, last.at(), trunk.at()];
+        self.launch(&self.kernels.gradients, [p, 1, 1], 512, &args)?;
+        nets.queue_backward(&self.stream)
+    }
+
+    fn queue_refresh(&self) -> Result<(), CudaError> {
+        let args = [self.agents.at(), self.staged.at()];
+        self.launch(&self.kernels.refresh, [64, self.members.len(), 1], 256, &args)
+    }
+
+    fn queue_act(&self) -> Result<(), CudaError> {
+        let (agents, nets, p) = (self.agents.at(), &self.networks, self.members.len());
+        let args = [agents, self.staged.at(), self.observations(), nets.acting_input().at()];
+        self.launch(&self.kernels.insert, [p, 1, 1], 256, &args)?;
+        nets.queue_acting(&self.stream)?;
+        let args = [agents, nets.acting_outputs().at(), self.decided.at()];
+        self.launch(&self.kernels.choose, [p, 1, 1], 256, &args)?;
+        unsafe { self.stream.download(&self.decisions, self.decided.at(), self.decisions.len()) }
+    }
+
+    fn capture(&self) -> Result<Graphs, CudaError> {
+        let graphs = Graphs {
+            step: self.stream.capture(|| {
+                self.queue_record()?;
+                self.queue_act()
+            })?,
+            learn: self.stream.capture(|| {
+                self.queue_record()?;
+                self.queue_update()?;
+                self.queue_act()
+            })?,
+            record: self.stream.capture(|| self.queue_record())?,
+            update: self.stream.capture(|| self.queue_update())?,
+            act: self.stream.capture(|| self.queue_act())?,
+        };
+        for graph in [&graphs.step, &graphs.learn, &graphs.record, &graphs.update, &graphs.act] {
+            graph.upload()?;
+        }
+        Ok(graphs)
+    }
+
+    fn graphs(&self) -> &Graphs {
+        self.graphs.as_ref().expect("captured when the group was made")
+    }
+
+    fn set_staged(&mut self, agent: usize, staged: Staged) {
+        let size = size_of::<Staged>();
+        self.staging.host_bytes()[agent * size..][..size].copy_from_slice(staged.as_bytes());
+    }
+
+    fn outcome(&mut self, agent: usize, outcome: Option<Outcome>) {
+        let mut staged = Staged { active: 1, ..Default::default() };
+        if let Some(o) = outcome {
+            staged.has_outcome = 1;
+            staged.action = u64::from(o.action);
+            staged.flags =
+                if o.terminal { abi::TERMINAL } else { 0 } | if o.truncated { abi::TRUNCATED } else { 0 };
+            staged.player_score = u64::from(o.player_score);
+            staged.reward = f64::from(o.reward);
+            self.members[agent].ring.newest += 1;
+        }
+        self.set_staged(agent, staged);
+    }
+
+    fn clear_staged(&mut self) {
+        let agents = self.members.len();
+        self.staging.host_bytes()[..agents * size_of::<Staged>()].fill(0);
+    }
+
+    /// Queues one update of every agent alone, without a step: for benchmarks. Agents must have been staged once.
+    pub fn queue_update_alone(&self) -> Result<(), DeviceFailure> {
+        self.graphs().update.launch().map_err(failed)
+    }
+
+    /// Queues action selection alone: for benchmarks.
+    pub fn queue_act_alone(&self) -> Result<(), DeviceFailure> {
+        self.graphs().act.launch().map_err(failed)
+    }
+
+    /// The stream that the group's work is queued on.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// How many agents have their observations in the host's memory, because the device's was full.
+    pub fn spilt(&self) -> usize {
+        self.members.iter().filter(|m| m.ring.frames.is_pinned()).count()
+    }
+}
+
+impl Kernels {
+    fn new(device: &Device, text: &str) -> Result<Kernels, CudaError> {
+        let module = device.compile("learner", text, false)?;
+        Ok(Kernels {
+            record: module.kernel("record")?,
+            insert: module.kernel("insert")?,
+            gather: module.kernel("gather")?,
+            targets: module.kernel("targets")?,
+            gradients: module.kernel("gradients")?,
+            choose: module.kernel("choose")?,
+            refresh: module.kernel("refresh")?,
+        })
+    }
+}
+
+impl Group for CudaGroup {
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
+        self.outcome(agent, outcome);
+        let at = self.members.len() * size_of::<Staged>() + agent * self.frame;
+        let to = &mut self.staging.host_bytes()[at..at + self.frame];
+        match observation {
+            Seen::Planes(from) => to.copy_from_slice(from),
+            Seen::Vector(from) => {
+                for (to, x) in to.chunks_exact_mut(4).zip(from) {
+                    to.copy_from_slice(&x.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
+        let graphs = self.graphs();
+        let queue = || {
+            match (update, refresh) {
+                (false, false) => graphs.step.launch()?,
+                (true, false) => graphs.learn.launch()?,
+                (_, true) => {
+                    graphs.record.launch()?;
+                    if update {
+                        graphs.update.launch()?;
+                    }
+                    self.queue_refresh()?;
+                    graphs.act.launch()?;
+                }
+            }
+            Ok(())
+        };
+        queue().map_err(failed)
+    }
+
+    fn wait(&mut self) -> Result<&[Decision], DeviceFailure> {
+        self.stream.synchronise().map_err(failed)?;
+        // Only now has the device read what was staged.
+        self.clear_staged();
+        let size = size_of::<abi::Decision>();
+        for (answer, bytes) in self.answers.iter_mut().zip(self.decisions.host_bytes().chunks_exact(size)) {
+            let decision = abi::Decision::from_bytes(bytes).expect("as many bytes as there are");
+            answer.action = decision.action as usize;
+            answer.not_finite = decision.not_finite.checked_sub(1);
+        }
+        Ok(&self.answers)
+    }
+
+    fn settle(
+        &mut self,
+        outcomes: &[(usize, Outcome)],
+        update: bool,
+        refresh: bool,
+    ) -> Result<(), DeviceFailure> {
+        self.stream.synchronise().map_err(failed)?;
+        self.clear_staged();
+        for &(agent, outcome) in outcomes {
+            self.outcome(agent, Some(outcome));
+        }
+        let graphs = self.graphs();
+        let queue = || {
+            graphs.record.launch()?;
+            if update {
+                graphs.update.launch()?;
+            }
+            if refresh {
+                self.queue_refresh()?;
+            }
+            self.stream.synchronise()
+        };
+        queue().map_err(failed)?;
+        self.clear_staged();
+        Ok(())
+    }
+
+    fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
+        Ok(self.counters(agent).map_err(failed)?.updates)
+    }
+
+    fn metric_columns(&self, agent: usize) -> Vec<String> {
+        let seat = &self.members[agent];
+        let codec = &seat.trainee.codec;
+        let mut columns = seat.diagnostics.columns();
+        columns.extend(codec.statistics(&codec.init()).into_iter().map(|(name, _)| name));
+        columns
+    }
+
+    fn drain_metrics(&mut self, agent: usize) -> Result<Vec<Option<f64>>, DeviceFailure> {
+        let drain = || {
+            let mut diagnostics = self.diagnostics(agent)?;
+            let mut values = diagnostics.drain();
+            self.set_diagnostics(agent, &diagnostics)?;
+            let updated = self.counters(agent)?.updates > 0;
+            let (live, _) = self.states(agent)?;
+            let statistics = self.members[agent].trainee.codec.statistics(&live);
+            values.extend(statistics.into_iter().map(|(_, value)| updated.then_some(value)));
+            Ok(values)
+        };
+        drain().map_err(failed)
+    }
+
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure> {
+        Ok(self.diagnostics(agent).map_err(failed)?.td_by_score().collect())
+    }
+
+    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
+        let (live, _) = self.states(agent).map_err(failed)?;
+        out.f32s(&self.networks.read(Weights::Online, agent).map_err(failed)?);
+        out.f64s(&live);
+        Ok(())
+    }
+
+    fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
+        self.write_state(agent, out).map_err(failed)
+    }
+
+    fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.answers[agent] = Decision::default();
+        self.read_state(agent, from)
+    }
+
+    fn forget_before(&mut self, agent: usize, first: u64) {
+        let ring = &mut self.members[agent].ring;
+        ring.floor = first.min(ring.newest);
+        let (floor, all) = (ring.floor, ring.floor == ring.newest);
+        let counters = &self.members[agent].counters;
+        // A device that is lost says so at the next submission.
+        let _ = self.stream.synchronise();
+        let _ = counters.write(Counters::OFFSETS[1], &[floor]);
+        if all {
+            let _ = counters.write(Counters::OFFSETS[2], &[1u64]);
+        }
+    }
+
+    fn records(&self, agent: usize) -> std::ops::Range<u64> {
+        let ring = &self.members[agent].ring;
+        ring.oldest()..ring.newest
+    }
+
+    fn get_records(
+        &mut self,
+        agent: usize,
+        first: u64,
+        count: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DeviceFailure> {
+        self.stream.synchronise().map_err(failed)?;
+        self.members[agent].ring.get(first, count, out).map_err(failed)
+    }
+
+    fn put_records(&mut self, agent: usize, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
+        let ring = &self.members[agent].ring;
+        let record = ring.frame + 7;
+        if (count as usize).checked_mul(record) != Some(bytes.len()) || count > ring.capacity as u64 {
+            return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
+        }
+        ring.put(first, count, bytes).map_err(|e| StateError(e.0))
+    }
+}

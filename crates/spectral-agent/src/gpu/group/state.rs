@@ -1,0 +1,107 @@
+//! An agent's state between the device and bytes, in the format of [`Learner`](crate::learner::Learner).
+
+use super::CudaGroup;
+use crate::diagnostics::Diagnostics;
+use crate::gpu::abi::Counters;
+use crate::learner::LearnerState;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_nn::cuda::{CudaError, Weights};
+
+impl CudaGroup {
+    pub(super) fn counters(&self, agent: usize) -> Result<Counters, CudaError> {
+        let mut bytes = [0u8; size_of::<Counters>()];
+        self.stream.synchronise()?;
+        self.members[agent].counters.read(0, &mut bytes)?;
+        Ok(Counters::from_bytes(&bytes).expect("as many bytes as there are"))
+    }
+
+    /// The diagnostics with the device's sums.
+    pub(super) fn diagnostics(&self, agent: usize) -> Result<Diagnostics, CudaError> {
+        let seat = &self.members[agent];
+        let mut diagnostics = seat.diagnostics.clone();
+        let mut sums = diagnostics.to_sums();
+        self.stream.synchronise()?;
+        seat.doubles.read(8 * (2 * seat.state + seat.constants), &mut sums)?;
+        diagnostics.take_sums(&sums);
+        Ok(diagnostics)
+    }
+
+    pub(super) fn set_diagnostics(&self, agent: usize, diagnostics: &Diagnostics) -> Result<(), CudaError> {
+        let seat = &self.members[agent];
+        seat.doubles.write(8 * (2 * seat.state + seat.constants), &diagnostics.to_sums())
+    }
+
+    /// The codec's live and frozen state.
+    pub(super) fn states(&self, agent: usize) -> Result<(Vec<f64>, Vec<f64>), CudaError> {
+        let seat = &self.members[agent];
+        let mut both = vec![0.0f64; 2 * seat.state];
+        self.stream.synchronise()?;
+        seat.doubles.read(0, &mut both)?;
+        let frozen = both.split_off(seat.state);
+        Ok((both, frozen))
+    }
+
+    pub(super) fn write_state(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), CudaError> {
+        let (live, frozen) = self.states(agent)?;
+        let [online, target, first, second] =
+            [Weights::Online, Weights::Target, Weights::First, Weights::Second]
+                .map(|which| self.networks.read(which, agent));
+        let counters = self.counters(agent)?;
+        let state = LearnerState {
+            online: &online?,
+            live: &live,
+            target: &target?,
+            frozen: &frozen,
+            first: &first?,
+            second: &second?,
+            // Every update is one step of Adam.
+            steps: counters.updates,
+            updates: counters.updates,
+            error_magnitude: counters.error_magnitude,
+            diagnostics: &self.diagnostics(agent)?,
+        };
+        state.save(out);
+        // As `Replay::save`.
+        out.u64(counters.newest);
+        out.bool(counters.starting != 0);
+        Ok(())
+    }
+
+    pub(super) fn read_state(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let (parameters, state) = (self.networks.parameters(agent), self.members[agent].state);
+        let lost = |e: CudaError| StateError(e.0);
+        let floats = |from: &mut StateReader<'_>| exact(from.f32s()?, parameters, "parameters");
+        let doubles = |from: &mut StateReader<'_>| exact(from.f64s()?, state, "codec statistics");
+        let (online, live) = (floats(from)?, doubles(from)?);
+        let (target, frozen) = (floats(from)?, doubles(from)?);
+        let (first, second) = (floats(from)?, floats(from)?);
+        let _steps = from.u64()?;
+        let (updates, error_magnitude) = (from.u64()?, from.f64()?);
+        let mut diagnostics = self.members[agent].diagnostics.clone();
+        diagnostics.restore(from)?;
+        let (newest, starting) = (from.u64()?, u64::from(from.bool()?));
+        self.stream.synchronise().map_err(lost)?;
+        for (which, values) in [
+            (Weights::Online, &online),
+            (Weights::Target, &target),
+            (Weights::First, &first),
+            (Weights::Second, &second),
+        ] {
+            self.networks.write(which, agent, values).map_err(lost)?;
+        }
+        self.set_diagnostics(agent, &diagnostics).map_err(lost)?;
+        let seat = &mut self.members[agent];
+        seat.doubles.write(0, &[live, frozen].concat()).map_err(lost)?;
+        let counters = Counters { newest, starting, updates, error_magnitude, ..Default::default() };
+        seat.counters.write(0, counters.as_bytes()).map_err(lost)?;
+        (seat.ring.newest, seat.ring.floor) = (newest, 0);
+        Ok(())
+    }
+}
+
+fn exact<T>(values: Vec<T>, expected: usize, what: &str) -> Result<Vec<T>, StateError> {
+    if values.len() != expected {
+        return Err(StateError(format!("{} {what}, {expected} expected", values.len())));
+    }
+    Ok(values)
+}

@@ -1,0 +1,233 @@
+//! Agents on a GPU against the same agents on the CPU: the same draws, decisions, statistics, files; numbers up to rounding.
+
+use spectral_agent::codecs::build;
+use spectral_agent::gpu::{CudaGroup, Trainee};
+use spectral_agent::learner::Learner;
+use spectral_agent::lockstep::{CpuGroup, Group, Seen};
+use spectral_agent::replay::Outcome;
+use spectral_agent::settings::AgentSettings;
+use spectral_core::bytes::{StateReader, StateWriter};
+use spectral_core::rng::{Purpose, Stream};
+use spectral_env::{ObservationSpec, TaskSpec};
+use spectral_nn::cuda::{Device, Precision};
+use std::io::Write as _;
+
+fn device() -> Option<Device> {
+    match Device::open(0) {
+        Ok(device) => Some(device),
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "NO GPU, not tested: {why}");
+            None
+        }
+    }
+}
+
+fn task(observation: ObservationSpec) -> TaskSpec {
+    let actions = ["a", "b", "c", "d", "e", "f"].map(String::from).to_vec();
+    TaskSpec { name: "random".into(), observation, actions, frames_per_step: 4, max_player_score: 21 }
+}
+
+const ATARI: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
+
+fn trainees(texts: &[&str], replay: usize) -> Vec<Trainee> {
+    let one = |(i, text): (usize, &&str)| {
+        let mut settings = AgentSettings { replay, learning_rate: 1e-4, ..Default::default() };
+        for pair in text.split(' ').filter(|t| !t.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap();
+            settings.set(key, value).unwrap();
+        }
+        let codec = build(&settings).unwrap();
+        Trainee { settings, codec, seed: 10 + i as u64 }
+    };
+    texts.iter().enumerate().map(one).collect()
+}
+
+fn on_cpu(task: &TaskSpec, trainees: &[Trainee]) -> CpuGroup {
+    let learner = |t: &Trainee| Learner::new(t.settings.clone(), t.codec.clone(), task, t.seed).unwrap();
+    CpuGroup::new(trainees.iter().map(learner).collect())
+}
+
+/// What environments would say, as a function of agent and step alone.
+fn world(task: &TaskSpec, agent: usize, step: u64) -> (Outcome, Vec<u8>, Vec<f32>) {
+    let mut rng = Stream::new(agent as u64, Purpose::Other, step);
+    let outcome = Outcome {
+        action: rng.below(task.actions.len()) as u8,
+        reward: if rng.chance(0.3) { (rng.normal() * 20.0) as f32 } else { 0.0 },
+        terminal: rng.chance(0.05),
+        truncated: false,
+        player_score: rng.below(22) as u8,
+    };
+    let outcome = Outcome { truncated: !outcome.terminal && rng.chance(0.02), ..outcome };
+    let len = task.observation.len();
+    // Blocks of equal pixels, not noise: nearer to what networks see.
+    let shade: Vec<u8> = (0..64).map(|_| rng.below(256) as u8).collect();
+    let bytes = (0..len).map(|i| shade[i / 126 % 64]).collect();
+    let floats = (0..len).map(|_| rng.normal() as f32 * 0.5).collect();
+    (outcome, bytes, floats)
+}
+
+fn play(group: &mut dyn Group, task: &TaskSpec, steps: std::ops::Range<u64>) -> Vec<Vec<usize>> {
+    let mut decisions = Vec::new();
+    for step in steps {
+        for agent in 0..group.len() {
+            let (_, bytes, floats) = world(task, agent, step);
+            let outcome = (step > 0).then(|| world(task, agent, step - 1).0);
+            let seen = match task.observation {
+                ObservationSpec::Planes { .. } => Seen::Planes(&bytes),
+                ObservationSpec::Vector { .. } => Seen::Vector(&floats),
+            };
+            group.stage(agent, outcome, seen);
+        }
+        group.submit(step >= 40 && step % 2 == 0, step % 30 == 0).unwrap();
+        decisions.push(group.wait().unwrap().iter().map(|d| d.action).collect());
+    }
+    decisions
+}
+
+fn saved(group: &mut dyn Group, agent: usize) -> Vec<u8> {
+    let mut out = StateWriter::default();
+    group.save(agent, &mut out).unwrap();
+    out.into_bytes()
+}
+
+/// The online parameters of a saved state.
+fn parameters(state: &[u8]) -> Vec<f32> {
+    StateReader::new(state).f32s().unwrap()
+}
+
+fn records(group: &mut dyn Group, agent: usize) -> Vec<u8> {
+    let range = group.records(agent);
+    let mut out = Vec::new();
+    group.get_records(agent, range.start, range.end - range.start, &mut out).unwrap();
+    out
+}
+
+fn distance(a: &[f32], b: &[f32]) -> f64 {
+    let sum = |f: &dyn Fn(usize) -> f64| (0..a.len()).map(|i| f(i) * f(i)).sum::<f64>().sqrt();
+    sum(&|i| f64::from(a[i]) - f64::from(b[i])) / sum(&|i| f64::from(b[i]))
+}
+
+const ALL: [&str; 7] = [
+    "codec=spectral",
+    "codec=clipped",
+    "codec=compressed",
+    "codec=popart",
+    "codec=categorical",
+    "codec=spectral weights=exponential encoding=binary",
+    "codec=categorical targets=projection support=sqrt readout=mean",
+];
+
+#[test]
+fn a_gpu_learns_what_the_cpu_learns() {
+    let Some(device) = device() else { return };
+    for (name, observation, texts, replay) in [
+        ("pixels, all codecs", ATARI, &ALL[..], 60),
+        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, &ALL[..], 50),
+        ("alone", ATARI, &ALL[..1], 500),
+    ] {
+        let task = task(observation);
+        let trainees = trainees(texts, replay);
+        for (precision, most) in [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 5e-3)] {
+            let mut gpu = CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
+            let mut cpu = on_cpu(&task, &trainees);
+            let a = play(&mut gpu, &task, 0..44);
+            let b = play(&mut cpu, &task, 0..44);
+            let same = a.iter().flatten().zip(b.iter().flatten()).filter(|(x, y)| x == y).count();
+            let all = a.len() * trainees.len();
+            let mut worst = 0.0f64;
+            for agent in 0..trainees.len() {
+                assert_eq!(records(&mut gpu, agent), records(&mut cpu, agent), "{name}: replay");
+                assert_eq!(gpu.updates(agent).unwrap(), cpu.updates(agent).unwrap(), "{name}: updates");
+                assert_eq!(gpu.metric_columns(agent), cpu.metric_columns(agent));
+                let (x, y) = (saved(&mut gpu, agent), saved(&mut cpu, agent));
+                assert_eq!(x.len(), y.len(), "{name}: saved state");
+                worst = worst.max(distance(&parameters(&x), &parameters(&y)));
+                let metrics = gpu.drain_metrics(agent).unwrap();
+                for (m, n) in metrics.iter().zip(cpu.drain_metrics(agent).unwrap()) {
+                    assert_eq!(m.is_some(), n.is_some(), "{name}");
+                    if let (Some(m), Some(n)) = (m, n) {
+                        let bound = if precision == Precision::Fp32 { 1e-4 } else { 0.2 };
+                        assert!(
+                            (m - n).abs() <= bound * (1.0 + n.abs()),
+                            "{name} {precision:?}: {m} and {n}"
+                        );
+                    }
+                }
+                let (s, t) = (gpu.td_by_score(agent).unwrap(), cpu.td_by_score(agent).unwrap());
+                assert_eq!(s.len(), t.len());
+            }
+            println!(
+                "{name:<20} {:<5} parameters {worst:.1e}, {same} of {all} decisions equal",
+                precision.name()
+            );
+            assert!(worst < most, "{name} {precision:?}: {worst}");
+            assert!(precision != Precision::Fp32 || same + all / 20 >= all, "{name}: {same} of {all}");
+        }
+    }
+}
+
+#[test]
+fn a_gpu_repeats_itself_and_resumes() {
+    let Some(device) = device() else { return };
+    let task = task(ATARI);
+    let trainees = trainees(&ALL, 60);
+    for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
+        let make = || CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
+        let (mut first, mut second) = (make(), make());
+        let a = play(&mut first, &task, 0..120);
+        let b = play(&mut second, &task, 0..70);
+        assert_eq!(a[..70], b[..]);
+        // To a third group, through bytes, and on to the same end.
+        let mut third = make();
+        let outcomes: Vec<_> = (0..trainees.len()).map(|agent| (agent, world(&task, agent, 69).0)).collect();
+        second.settle(&outcomes, true, false).unwrap();
+        for agent in 0..trainees.len() {
+            let state = saved(&mut second, agent);
+            third.restore(agent, &mut StateReader::new(&state)).unwrap();
+            let range = second.records(agent);
+            let bytes = records(&mut second, agent);
+            third.put_records(agent, range.start, range.end - range.start, &bytes).unwrap();
+            assert_eq!(saved(&mut third, agent), state, "{precision:?}: restored");
+        }
+        for agent in 0..trainees.len() {
+            third.stage(agent, None, Seen::Planes(&world(&task, agent, 70).1));
+        }
+        third.submit(false, false).unwrap();
+        third.wait().unwrap();
+        let c = play(&mut third, &task, 71..120);
+        assert_eq!(a[71..], c[..], "{precision:?}: decisions after resuming");
+        for agent in 0..trainees.len() {
+            assert_eq!(saved(&mut first, agent), saved(&mut third, agent), "{precision:?}: after resuming");
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_finite_stops_alone() {
+    let Some(device) = device() else { return };
+    let task = task(ATARI);
+    let trainees = trainees(&["codec=compressed learning_rate=1e30", "codec=spectral"], 200);
+    let mut group = CudaGroup::new(&device, Precision::Bf16, &task, trainees).unwrap();
+    play(&mut group, &task, 0..100);
+    let decisions = group.wait().unwrap().to_vec();
+    assert!(decisions[0].not_finite.is_some() && decisions[1].not_finite.is_none(), "{decisions:?}");
+    assert!(group.updates(0).unwrap() < group.updates(1).unwrap());
+    assert!(parameters(&saved(&mut group, 1)).iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn what_a_gpu_cannot_do_is_refused() {
+    let Some(device) = device() else { return };
+    let task = task(ATARI);
+    for text in ["dueling=true", "prioritised=true", "double=true"] {
+        let trainees = trainees(&[text], 100);
+        let error = CudaGroup::new(&device, Precision::Bf16, &task, trainees).err().unwrap();
+        assert!(error.0.contains("--device cpu"), "{error}");
+    }
+    let mixed = trainees(&["batch=32", "batch=16"], 100);
+    assert!(CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap().0.contains("share"));
+    // More than the device and the machine have together.
+    let huge = trainees(&["codec=clipped"], 1 << 28);
+    let error = CudaGroup::new(&device, Precision::Bf16, &task, huge).err().unwrap();
+    assert!(error.0.contains("replay"), "{error}");
+}
