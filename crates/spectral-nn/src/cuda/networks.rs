@@ -3,7 +3,7 @@
 use super::compile::Module;
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
 use super::shapes::{Cut, Precision, Trunk};
-use super::source::{Size, backward_shared, network_source, weight_cut};
+use super::source::{Size, backward_blocks, backward_shared, network_source, weight_cut};
 use crate::architecture::Input;
 
 /// What the kernels must know of one network besides its parameters: where to find this update's numbers of Adam, which
@@ -333,7 +333,7 @@ impl Networks {
             let (nets, scale) = ((&self.nets).into(), Arg::Float(self.scale_of(l)));
             match &own.how {
                 How::Fused { kernel, shared } => {
-                    let grid = [layer.fan_in().div_ceil(32), 1, agents];
+                    let grid = [backward_blocks(layer.fan_in(), agents, self.processors), 1, agents];
                     let shape = Shape { grid, threads: 256, shared: *shared };
                     let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
                     unsafe { stream.launch(kernel, shape, &args) }?;

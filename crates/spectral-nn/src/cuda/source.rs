@@ -105,10 +105,11 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let even = size.outputs.iter().all(|n| n % 2 == 0) || !head;
         let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
         out(format!(
-            "extern \"C\" __global__ void __launch_bounds__(256, 2) backward_{l}(const Net* nets, const {input}* input, \
+            "extern \"C\" __global__ void __launch_bounds__(256, {}) backward_{l}(const Net* nets, const {input}* input, \
              const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
              linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {}, {}>(nets, input, last, trunk, pitch, scale, \
              input_delta); }}",
+            if head { 2 } else { BACKWARD_BLOCKS },
             l > 0,
             size.batch
         ));
@@ -146,11 +147,25 @@ pub(super) fn weight_cut(trunk: &Trunk, l: usize, size: Size<'_>) -> Cut {
     Cut::weight_gradient(a, filters, size.batch, size.agents(), size.processors, size.precision)
 }
 
+/// Blocks of `linear_backward` that share a multiprocessor.
+const BACKWARD_BLOCKS: usize = 2;
+
+/// How many blocks share the tiles of inputs of one agent's layer. More blocks balance better; each has to load the
+/// output gradients first, which costs about a third of a tile's time.
+pub(super) fn backward_blocks(inputs: usize, agents: usize, processors: usize) -> usize {
+    let tiles = inputs.div_ceil(32);
+    let cost = |&blocks: &usize| {
+        let waves = (blocks * agents).div_ceil(BACKWARD_BLOCKS * processors);
+        (waves * (3 * tiles.div_ceil(blocks) + 1), tiles - blocks)
+    };
+    (1..=tiles).min_by_key(cost).unwrap_or(1)
+}
+
 /// Bytes of dynamic shared memory that `linear_backward` needs; the same arithmetic as `Backward` in `linear.cuh`.
 pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) -> usize {
     let per_word = if precision == Precision::Bf16 { 2 } else { 1 };
     let samples = batch.next_multiple_of(16);
     let slab = 16384 / samples.max(32) / 16 * 16;
     let deltas = samples * (slab + 4 * per_word) / per_word;
-    4 * ((1 + usize::from(head)) * deltas + 2 * samples * 33)
+    4 * ((1 + usize::from(head)) * deltas + 5 * samples * 33)
 }

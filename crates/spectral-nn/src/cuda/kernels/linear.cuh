@@ -2,8 +2,8 @@
 // registers, they give the gradient of the input, receive their own gradient and take their step of Adam. Every parameter
 // is read once and written once; its gradient never goes to memory.
 //
-// A block has 32 inputs i and all units u; each of its 8 warps takes every eighth stretch of 16 units. In the tensor cores'
-// layout a lane's outputs (i, u), (i, u + 1) of the weights' gradient lie where the right operand of the input's gradient
+// A block has tiles of 32 inputs i, one after the other, and all units u. Of its 8 warps, two have 16 inputs each and four
+// share the stretches of 16 units. In the tensor cores' layout a lane's outputs (i, u), (i, u + 1) of the weights' gradient lie where the right operand of the input's gradient
 // wants the weights (u, i), (u + 1, i): so the weights are loaded in that layout and need no shared memory.
 #if MODE != 0
 
@@ -16,7 +16,7 @@ struct Backward {
     static constexpr int PITCH = SLAB + 4 * PER_WORD;                   // numbers; lines of a matrix start in different banks
     static constexpr int DELTAS = BP * PITCH / PER_WORD;                // words
     static constexpr int X_PITCH = LINEAR_INPUTS + 1;
-    static constexpr int SHARED = ((HEAD ? 2 : 1) * DELTAS + 2 * BP * X_PITCH) * 4;  // bytes
+    static constexpr int SHARED = ((HEAD ? 2 : 1) * DELTAS + 5 * BP * X_PITCH) * 4;  // bytes
     static constexpr int STEPS = BP / PER_WORD / 8;                     // instructions along the batch
 };
 
@@ -25,10 +25,10 @@ struct Backward {
 template <class S, bool WIDE, class D>
 __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, int batch, int first, int units) {
     constexpr int N = WIDE ? 16 / (int)sizeof(D) : 2;
-    constexpr int PER_LINE = S::SLAB / N;
+    const int per_line = min(S::SLAB, (units - first + 15) / 16 * 16) / N;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < S::BP * PER_LINE; i += 256) {
-        int b = i / PER_LINE, u = i % PER_LINE * N;
+    for (int i = threadIdx.x; i < S::BP * per_line; i += 256) {
+        int b = i / per_line, u = i % per_line * N;
         Raw<D, N> raw;
         if (WIDE) {
             if (b < batch && first + u < units)
@@ -78,129 +78,137 @@ __device__ __forceinline__ void store_two(float* at, float2 x, bool first, bool 
     }
 }
 
+// The sum of a unit's gradients over the batch, from shared memory.
+template <class S, int BATCH>
+__device__ __forceinline__ float unit_sum(const u32* deltas, int u) {
+    float sum = 0.0f;
+    for (int b = 0; b < BATCH; b++) {
+#if MODE == 2
+        u32 pair = deltas[(b * S::PITCH + u) / 2];
+        sum += __uint_as_float(u % 2 ? pair & 0xFFFF0000u : pair << 16);
+#else
+        sum += __uint_as_float(deltas[b * S::PITCH + u]);
+#endif
+    }
+    return sum;
+}
+
 // last: gradients of the outputs for this layer's own weights; trunk: for what flows on (the same, but for the head).
-// grid: (inputs / 32, 1, agents), 256 threads, Backward::SHARED bytes
+// grid: (blocks that share the tiles of inputs, 1, agents), 256 threads, Backward::SHARED bytes
 template <class L, class In, class D, bool HEAD, bool VECTOR, bool DOWN, int BATCH>
 __device__ void linear_backward(const Net* nets, const In* input, const D* last, const D* trunk, int pitch, float scale,
                                 act_t* input_delta) {
     typedef Backward<D, HEAD, BATCH> S;
     constexpr bool WIDE = L::F > 0 && L::F % (16 / sizeof(D)) == 0;
+    constexpr int TILES = (L::FAN_IN + LINEAR_INPUTS - 1) / LINEAR_INPUTS;
     extern __shared__ __align__(16) u32 shared[];
     u32* lasts = shared;
     u32* trunks = HEAD ? shared + S::DELTAS : shared;
     float* xs = (float*)(shared + (HEAD ? 2 : 1) * S::DELTAS);  // [sample][input]
-    float* flows = xs + S::BP * S::X_PITCH;                     // [sample][input]
+    float* flows = xs + S::BP * S::X_PITCH;                     // [quarter of the units][sample][input]
     const Net& net = nets[blockIdx.z];
     const bool learns = *net.learns;
     const int units = L::filters(net);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int i0 = blockIdx.x * LINEAR_INPUTS;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int half = threadIdx.x / 32 % 2 * 16, quarter = threadIdx.x / 64;
     const In* own_input = input + (size_t)blockIdx.z * BATCH * L::FAN_IN;
-    for (int i = threadIdx.x; i < S::BP * LINEAR_INPUTS; i += 256) {
-        int b = i / LINEAR_INPUTS, c = i % LINEAR_INPUTS;
-        float x = b < BATCH && i0 + c < L::FAN_IN ? to_float(own_input[(size_t)b * L::FAN_IN + i0 + c]) : 0.0f;
-        xs[b * S::X_PITCH + c] = x;
-    }
-    float flow[S::BP / 16][4][4];
-#pragma unroll
-    for (int i = 0; i < S::BP / 16 * 16; i++) (&flow[0][0][0])[i] = 0.0f;
-    Adam adam(net);
+    const Adam adam(net);
     float* weights = net.online + L::WEIGHTS_AT;
     float* firsts = net.first + L::WEIGHTS_AT;
     float* seconds = net.second + L::WEIGHTS_AT;
     const size_t agent_rows = (size_t)blockIdx.z * BATCH * pitch;
-    u32 x_words[2][S::STEPS][4];
-    for (int slab = 0; slab < units; slab += S::SLAB) {
-        __syncthreads();
-        load_deltas<S, WIDE>(lasts, last + agent_rows, pitch, BATCH, slab, units);
-        if (HEAD && DOWN) load_deltas<S, WIDE>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
-        __syncthreads();
-        if (slab == 0) {
+    bool loaded = false;
+    for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {
+        const int i0 = tile * LINEAR_INPUTS;
+        for (int i = threadIdx.x; i < S::BP * LINEAR_INPUTS; i += 256) {
+            int b = i / LINEAR_INPUTS, c = i % LINEAR_INPUTS;
+            float x = b < BATCH && i0 + c < L::FAN_IN ? to_float(own_input[(size_t)b * L::FAN_IN + i0 + c]) : 0.0f;
+            xs[b * S::X_PITCH + c] = x;
+        }
+        float flow[S::BP / 16][2][4];
 #pragma unroll
-            for (int it = 0; it < 2; it++)
+        for (int i = 0; i < S::BP / 16 * 8; i++) (&flow[0][0][0])[i] = 0.0f;
+        u32 x_words[S::STEPS][4];
+        for (int slab = 0; slab < units; slab += S::SLAB) {
+            // One slab is loaded once for all tiles; several take turns.
+            if (!loaded) {
+                if (slab > 0) __syncthreads();
+                load_deltas<S, WIDE>(lasts, last + agent_rows, pitch, BATCH, slab, units);
+                if (HEAD && DOWN) load_deltas<S, WIDE>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
+                loaded = units <= S::SLAB;
+            }
+            __syncthreads();
+            if (slab == 0) {
 #pragma unroll
                 for (int s = 0; s < S::STEPS; s++)
 #pragma unroll
                     for (int q = 0; q < 4; q++) {
-                        const float* at = xs + it * 16 + g + q % 2 * 8;
+                        const float* at = xs + half + g + q % 2 * 8;
                         int b = (s * 8 + t + q / 2 * 4) * PER_WORD;
 #if MODE == 2
-                        x_words[it][s][q] = pack(at[b * S::X_PITCH], at[(b + 1) * S::X_PITCH]);
+                        x_words[s][q] = pack(at[b * S::X_PITCH], at[(b + 1) * S::X_PITCH]);
 #else
-                        x_words[it][s][q] = single(at[b * S::X_PITCH]);
+                        x_words[s][q] = single(at[b * S::X_PITCH]);
 #endif
                     }
-        }
-        const int end = min(S::SLAB, units - slab);
-        for (int u0 = warp * 16; u0 < end; u0 += 128) {
-            float2 w[2][2][2], m[2][2][2], v[2][2][2];
-#pragma unroll
-            for (int it = 0; it < 2; it++)
+            }
+            const int end = min(S::SLAB, units - slab);
+            for (int u0 = quarter * 16; u0 < end; u0 += 64) {
+                float2 w[2][2], m[2][2], v[2][2];
 #pragma unroll
                 for (int j = 0; j < 2; j++)
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
-                        int i = i0 + it * 16 + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
+                        int i = i0 + half + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
                         size_t at = (size_t)i * units + u;
                         bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
-                        w[it][j][h] = load_two<VECTOR>(weights + at, one, two);
-                        m[it][j][h] = load_two<VECTOR>(firsts + at, one, two);
-                        v[it][j][h] = load_two<VECTOR>(seconds + at, one, two);
+                        w[j][h] = load_two<VECTOR>(weights + at, one, two);
+                        m[j][h] = load_two<VECTOR>(firsts + at, one, two);
+                        v[j][h] = load_two<VECTOR>(seconds + at, one, two);
                     }
-            if (DOWN) {
-#pragma unroll
-                for (int mb = 0; mb < S::BP / 16; mb++) {
-#if MODE == 2
-                    u32 a[4];
-                    const u32* at = trunks + ((mb * 16 + g) * S::PITCH + u0) / 2 + t;
-                    a[0] = at[0];
-                    a[1] = at[8 * S::PITCH / 2];
-                    a[2] = at[4];
-                    a[3] = at[8 * S::PITCH / 2 + 4];
-#pragma unroll
-                    for (int n = 0; n < 4; n++) {
-                        float2 low = w[n / 2][0][n % 2], high = w[n / 2][1][n % 2];
-                        u32 b[2] = {pack(low.x, low.y), pack(high.x, high.y)};
-                        multiply(flow[mb][n], a, b);
-                    }
-#else
-#pragma unroll
-                    for (int j = 0; j < 2; j++) {
-                        u32 a[4];
-                        const u32* at = trunks + (mb * 16 + g) * S::PITCH + u0 + 8 * j + 2 * t;
-                        a[0] = at[0];
-                        a[1] = at[8 * S::PITCH];
-                        a[2] = at[1];
-                        a[3] = at[8 * S::PITCH + 1];
-#pragma unroll
-                        for (int n = 0; n < 4; n++) {
-                            float2 x = w[n / 2][j][n % 2];
-                            u32 b[2] = {single(x.x), single(x.y)};
-                            multiply(flow[mb][n], a, b);
-                        }
-                    }
-#endif
-                }
-            }
-            if (!learns) continue;
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
                 float d[2][4] = {};
 #pragma unroll
-                for (int s = 0; s < S::STEPS; s++) {
-                    u32 b[2];
-                    delta_lines<S>(lasts, u0 + 8 * j, s, b);
-                    multiply(d[0], x_words[0][s], b);
-                    multiply(d[1], x_words[1][s], b);
-                }
+                for (int j = 0; j < 2; j++)
 #pragma unroll
-                for (int it = 0; it < 2; it++)
+                    for (int s = 0; s < S::STEPS; s++) {
+                        u32 b[2];
+                        delta_lines<S>(lasts, u0 + 8 * j, s, b);
+                        multiply(d[j], x_words[s], b);
+                    }
+                if (DOWN) {
+#pragma unroll
+                    for (int mb = 0; mb < S::BP / 16; mb++) {
+#if MODE == 2
+                        const u32* at = trunks + ((mb * 16 + g) * S::PITCH + u0) / 2 + t;
+                        u32 a[4] = {at[0], at[8 * S::PITCH / 2], at[4], at[8 * S::PITCH / 2 + 4]};
+#pragma unroll
+                        for (int h = 0; h < 2; h++) {
+                            u32 b[2] = {pack(w[0][h].x, w[0][h].y), pack(w[1][h].x, w[1][h].y)};
+                            multiply(flow[mb][h], a, b);
+                        }
+#else
+#pragma unroll
+                        for (int j = 0; j < 2; j++) {
+                            const u32* at = trunks + (mb * 16 + g) * S::PITCH + u0 + 8 * j + 2 * t;
+                            u32 a[4] = {at[0], at[8 * S::PITCH], at[1], at[8 * S::PITCH + 1]};
+#pragma unroll
+                            for (int h = 0; h < 2; h++) {
+                                u32 b[2] = {single(w[j][h].x), single(w[j][h].y)};
+                                multiply(flow[mb][h], a, b);
+                            }
+                        }
+#endif
+                    }
+                }
+                if (!learns) continue;
+#pragma unroll
+                for (int j = 0; j < 2; j++)
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
-                        float2 &p = w[it][j][h], &f = m[it][j][h], &q = v[it][j][h];
-                        adam.step(d[it][2 * h] * scale, p.x, f.x, q.x);
-                        adam.step(d[it][2 * h + 1] * scale, p.y, f.y, q.y);
-                        int i = i0 + it * 16 + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
+                        float2 &p = w[j][h], &f = m[j][h], &q = v[j][h];
+                        adam.step(d[j][2 * h] * scale, p.x, f.x, q.x);
+                        adam.step(d[j][2 * h + 1] * scale, p.y, f.y, q.y);
+                        int i = i0 + half + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
                         size_t at = (size_t)i * units + u;
                         bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
                         store_two<VECTOR>(weights + at, p, one, two);
@@ -208,49 +216,40 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
                         store_two<VECTOR>(seconds + at, q, one, two);
                     }
             }
-        }
-        if (blockIdx.x == 0 && learns) {
-            for (int u = threadIdx.x; u < end; u += 256) {
-                float sum = 0.0f;
-                for (int b = 0; b < BATCH; b++) {
-#if MODE == 2
-                    u32 pair = lasts[(b * S::PITCH + u) / 2];
-                    sum += __uint_as_float(u % 2 ? pair & 0xFFFF0000u : pair << 16);
-#else
-                    sum += __uint_as_float(lasts[b * S::PITCH + u]);
-#endif
+            if (tile == 0 && learns) {
+                for (int u = threadIdx.x; u < end; u += 256) {
+                    size_t at = (size_t)L::FAN_IN * units + slab + u;
+                    float p = weights[at], f = firsts[at], q = seconds[at];
+                    adam.step(unit_sum<S, BATCH>(lasts, u), p, f, q);
+                    weights[at] = p;
+                    firsts[at] = f;
+                    seconds[at] = q;
                 }
-                size_t at = (size_t)L::FAN_IN * units + slab + u;
-                float p = weights[at], f = firsts[at], q = seconds[at];
-                adam.step(sum, p, f, q);
-                weights[at] = p;
-                firsts[at] = f;
-                seconds[at] = q;
             }
         }
-    }
-    if (!DOWN) return;
-    // The warps' shares of the input's gradient, added up in the warps' order.
-    for (int turn = 0; turn < 8; turn++) {
-        if (warp == turn) {
+        if (DOWN) {
+            // The quarters' shares of the input's gradient, added up in their order.
 #pragma unroll
             for (int mb = 0; mb < S::BP / 16; mb++)
 #pragma unroll
-                for (int n = 0; n < 4; n++)
+                for (int h = 0; h < 2; h++)
 #pragma unroll
                     for (int q = 0; q < 4; q++) {
-                        // n counts stretches of 8 inputs; of a stretch's outputs, lanes hold pairs of neighbours.
-                        float* at = flows + (mb * 16 + g + q / 2 * 8) * S::X_PITCH + n * 8 + 2 * t + q % 2;
-                        *at = turn == 0 ? flow[mb][n][q] : *at + flow[mb][n][q];
+                        int b = mb * 16 + g + q / 2 * 8, c = half + h * 8 + 2 * t + q % 2;
+                        flows[(quarter * S::BP + b) * S::X_PITCH + c] = flow[mb][h][q];
                     }
+            __syncthreads();
+            for (int i = threadIdx.x; i < BATCH * LINEAR_INPUTS; i += 256) {
+                int b = i / LINEAR_INPUTS, c = i % LINEAR_INPUTS;
+                if (i0 + c >= L::FAN_IN) continue;
+                float sum = 0.0f;
+#pragma unroll
+                for (int q = 0; q < 4; q++) sum += flows[(q * S::BP + b) * S::X_PITCH + c];
+                float x = xs[b * S::X_PITCH + c] > 0.0f ? sum : 0.0f;
+                store_act(input_delta + (size_t)(blockIdx.z * BATCH + b) * L::FAN_IN + i0 + c, x);
+            }
         }
         __syncthreads();
-    }
-    for (int i = threadIdx.x; i < BATCH * LINEAR_INPUTS; i += 256) {
-        int b = i / LINEAR_INPUTS, c = i % LINEAR_INPUTS;
-        if (i0 + c >= L::FAN_IN) continue;
-        float x = xs[b * S::X_PITCH + c] > 0.0f ? flows[b * S::X_PITCH + c] : 0.0f;
-        store_act(input_delta + (size_t)(blockIdx.z * BATCH + b) * L::FAN_IN + i0 + c, x);
     }
 }
 #endif
