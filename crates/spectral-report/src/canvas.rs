@@ -112,6 +112,46 @@ pub(crate) trait Canvas {
     }
 }
 
+/// A canvas whose origin lies elsewhere on another.
+pub(crate) struct Shifted<'c> {
+    pub canvas: &'c mut dyn Canvas,
+    pub origin: Point,
+}
+
+impl Shifted<'_> {
+    fn moved(&self, point: Point) -> Point {
+        (point.0 + self.origin.0, point.1 + self.origin.1)
+    }
+}
+
+impl Canvas for Shifted<'_> {
+    fn polyline(&mut self, points: &[Point], stroke: Stroke) {
+        let points: Vec<Point> = points.iter().map(|point| self.moved(*point)).collect();
+        self.canvas.polyline(&points, stroke);
+    }
+
+    fn polygon(&mut self, points: &[Point], fill: Paint, opacity: f64) {
+        let points: Vec<Point> = points.iter().map(|point| self.moved(*point)).collect();
+        self.canvas.polygon(&points, fill, opacity);
+    }
+
+    fn circle(&mut self, centre: Point, radius: f64, fill: Paint, outline: Option<Stroke>) {
+        self.canvas.circle(self.moved(centre), radius, fill, outline);
+    }
+
+    fn text(&mut self, at: Point, text: &str, lettering: Lettering) {
+        self.canvas.text(self.moved(at), text, lettering);
+    }
+
+    fn begin_agent(&mut self, agent: &str) {
+        self.canvas.begin_agent(agent);
+    }
+
+    fn end_agent(&mut self) {
+        self.canvas.end_agent();
+    }
+}
+
 /// Escapes text for SVG and HTML, in elements and in quoted attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

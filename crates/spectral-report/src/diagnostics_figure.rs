@@ -4,12 +4,12 @@ use crate::analysis::{Agent, Panel, Scale, Series, Task};
 use crate::axis::{Axis, Kind};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
 use crate::palette::{Rgb, score_colour};
-use crate::plot::{BODY, Plot, TITLE};
+use crate::plot::{BODY, Plot, SMALL, TITLE};
 
 /// Size of a panel, in the page and in the figure by itself.
-pub(crate) const PANEL: (f64, f64) = (420.0, 250.0);
+pub(crate) const PANEL: (f64, f64) = (300.0, 222.0);
 const HEADER: f64 = 66.0;
-const COLUMNS: usize = 2;
+const COLUMNS: usize = 3;
 /// Colours of μ and σ.
 const PAIR: [Rgb; 2] = [Rgb(0x2f, 0x9b, 0xbd), Rgb(0xb5, 0x56, 0x9a)];
 
@@ -77,18 +77,18 @@ pub(crate) fn panel(
     let lines = heights(panel);
     let last = task.grid.last().copied().unwrap_or(1) as f64;
     let plot = Plot {
-        left: origin.0 + 60.0,
-        right: origin.0 + PANEL.0 - 20.0,
+        left: origin.0 + 54.0,
+        right: origin.0 + PANEL.0 - 22.0,
         top: origin.1 + if title.is_some() { 30.0 } else { 12.0 },
         bottom: origin.1 + PANEL.1 - 42.0,
-        x: Axis::linear(0.0, last, 4),
+        x: Axis::linear(0.0, last, 3),
         y: axis(panel, &lines),
     };
     if let Some(title) = title {
         canvas.text(
-            (plot.left, plot.top - 11.0),
+            (origin.0 + 14.0, plot.top - 13.0),
             title,
-            Lettering::new(BODY, Paint::Ink, Anchor::Start).strong(),
+            Lettering::new(SMALL, Paint::Ink, Anchor::Start).strong(),
         );
     }
     plot.frame(canvas, "", "emulator frames");
@@ -129,15 +129,10 @@ pub(crate) fn shown<'t, 'a>(task: &'t Task<'a>) -> Vec<&'t Agent<'a>> {
     task.agents.iter().filter(|agent| !agent.panels.is_empty()).collect()
 }
 
-fn panels<'t>(task: &'t Task<'_>) -> Vec<(&'t str, &'t Panel)> {
-    let of = |agent: &'t Agent<'_>| agent.panels.iter().map(|panel| (agent.name.as_str(), panel));
-    task.agents.iter().flat_map(of).collect()
-}
-
 /// Size of the figure by itself.
 pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
-    let count = panels(task).len();
-    (PANEL.0 * COLUMNS as f64, HEADER + PANEL.1 * count.div_ceil(COLUMNS) as f64 + 6.0)
+    let rows: usize = shown(task).iter().map(|agent| agent.panels.len().div_ceil(COLUMNS)).sum();
+    (PANEL.0 * COLUMNS as f64, HEADER + (PANEL.1 + 10.0) * rows as f64 + 6.0)
 }
 
 /// The figure by itself: every panel of every agent.
@@ -145,9 +140,14 @@ pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
     let caption = "Inside the codecs, mean over seeds; frequencies from low (blue) to high (red), those never active left out.";
     canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
-    for (k, (agent, shown)) in panels(task).into_iter().enumerate() {
-        let origin = (PANEL.0 * (k % COLUMNS) as f64, HEADER + PANEL.1 * (k / COLUMNS) as f64);
-        let title = format!("{agent}: {}", shown.title);
-        panel(canvas, task, shown, origin, Some(&title));
+    let mut top = HEADER;
+    for agent in shown(task) {
+        for row in agent.panels.chunks(COLUMNS) {
+            for (k, shown) in row.iter().enumerate() {
+                let title = format!("{}: {}", agent.name, shown.title);
+                panel(canvas, task, shown, (PANEL.0 * k as f64, top), Some(&title));
+            }
+            top += PANEL.1 + 10.0;
+        }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Format {
     Wide,
     /// In the page on a phone: the page's legend names the lines.
     Narrow,
+    /// One of many: the figure's or the page's legend names the lines.
+    Panel,
 }
 
 impl Format {
@@ -27,6 +29,7 @@ impl Format {
             Self::Alone => (860.0, 480.0),
             Self::Wide => (860.0, 400.0),
             Self::Narrow => (360.0, 290.0),
+            Self::Panel => (300.0, 228.0),
         }
     }
 }
@@ -51,7 +54,7 @@ pub(crate) fn learning_curves(
     clock: Clock,
 ) -> Plot {
     let (width, height) = format.size();
-    let labelled = format != Format::Narrow;
+    let labelled = matches!(format, Format::Alone | Format::Wide);
     let widest = task.agents.iter().map(|agent| text::width(&end_label(agent), BODY)).fold(0.0, f64::max);
     let (divisor, meaning) = unit(task, clock);
     // The authors may have counted agent steps: where a step is several frames, the axis says both.
@@ -76,7 +79,7 @@ pub(crate) fn learning_curves(
     let score = if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
     if steps > 1 {
         plot.frame(canvas, score, "");
-        step_labels(canvas, &plot, steps);
+        step_labels(canvas, &plot, steps, labelled);
     } else {
         plot.frame(canvas, score, meaning);
     }
@@ -102,13 +105,17 @@ pub(crate) fn learning_curves(
 }
 
 /// A second row of labels below the frames: the same places in agent steps.
-fn step_labels(canvas: &mut dyn Canvas, plot: &Plot, frames_per_step: u64) {
+fn step_labels(canvas: &mut dyn Canvas, plot: &Plot, frames_per_step: u64, roomy: bool) {
     let muted = Lettering::new(SMALL - 1.0, Paint::Muted, Anchor::Middle);
     for (value, _) in &plot.x.ticks {
         let (x, _) = plot.at(*value, plot.y.min);
         canvas.text((x, plot.bottom + 31.0), &short_count(value / frames_per_step as f64), muted);
     }
-    let words = format!("emulator frames; below, agent steps of {frames_per_step} frames");
+    let words = if roomy {
+        format!("emulator frames; below, agent steps of {frames_per_step} frames")
+    } else {
+        "frames; below, agent steps".to_owned()
+    };
     let middle = (plot.left + plot.right) / 2.0;
     canvas.text((middle, plot.bottom + 49.0), &words, Lettering::new(SMALL, Paint::Muted, Anchor::Middle));
 }

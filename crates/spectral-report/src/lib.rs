@@ -36,6 +36,7 @@ mod html;
 mod human;
 mod markdown;
 mod output;
+mod overview;
 mod palette;
 mod plot;
 mod run;
@@ -100,6 +101,10 @@ pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSumma
     };
     for task in &tasks {
         output::write_task(folder, task)?;
+    }
+    if overview::wanted(&tasks) {
+        let draw = |canvas: &mut dyn canvas::Canvas| overview::figure(canvas, &tasks, &options.title);
+        output::write_figure(folder, "overview", overview::size(&tasks), "All tasks at a glance", &draw)?;
     }
     output::write_file(folder, "final.csv", output::final_csv(&tasks).as_bytes())?;
     output::write_file(folder, "seeds.csv", output::seeds_csv(&tasks).as_bytes())?;

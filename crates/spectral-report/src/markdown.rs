@@ -39,6 +39,9 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
         }
         text.push('\n');
     }
+    if crate::overview::wanted(tasks) {
+        text.push_str("![Learning curves on all tasks](overview.png)\n\n");
+    }
     for (task, found) in tasks.iter().zip(&summary.tasks) {
         writeln!(
             text,

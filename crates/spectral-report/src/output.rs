@@ -71,7 +71,8 @@ pub(crate) fn write_task(folder: &Path, task: &Task<'_>) -> Result<(), ReportErr
     Ok(())
 }
 
-fn write_figure(
+/// Writes one figure as SVG and PNG.
+pub(crate) fn write_figure(
     folder: &Path,
     name: &str,
     (width, height): (f64, f64),

@@ -32,7 +32,16 @@ const COLOURS: [Rgb; 8] = [
 ];
 
 /// Agents that appear in most reports keep their colour from one report to the next.
-const FAMILIAR: [&str; 5] = ["spectral", "compressed", "popart", "clipped", "categorical"];
+const FAMILIAR: [&str; 8] = [
+    "spectral",
+    "compressed",
+    "popart",
+    "clipped",
+    "categorical",
+    "spectral-uniform",
+    "spectral-binary",
+    "spectral-exponential",
+];
 
 /// Which agent has which colour.
 pub(crate) struct Palette(Vec<(String, Style)>);

@@ -360,7 +360,8 @@ fn the_same_seed_twice_says_what_to_do() {
 #[test]
 fn atari_games_have_agent_steps_human_scores_and_a_table_of_all_games() {
     let root = tempfile::tempdir().unwrap();
-    for (task, from, to) in [("atari/pong", -20.7, 14.6), ("atari/bowling", 23.1, 160.7)] {
+    let games = [("atari/boxing", 0.1, 12.1), ("atari/pong", -20.7, 14.6), ("atari/bowling", 23.1, 160.7)];
+    for (task, from, to) in games {
         let members: Vec<_> = [1, 2, 3]
             .into_iter()
             .flat_map(|seed| {
@@ -376,7 +377,7 @@ fn atari_games_have_agent_steps_human_scores_and_a_table_of_all_games() {
     let summary = write_report(&runs, &options(&root.path().join("report"))).unwrap();
     let row = &summary.tasks[0].rows[0];
     assert!((row.human_normalised.unwrap() - 1.0).abs() < 0.01, "{row:?}");
-    assert_eq!(row.random_baseline, Some(if summary.tasks[0].task == "atari/pong" { -20.7 } else { 23.1 }));
+    assert_eq!((summary.tasks[0].task.as_str(), row.random_baseline), ("atari/bowling", Some(23.1)));
     let overall = summary.overall.as_ref().unwrap();
     assert_eq!(overall.rows[0].agent, "spectral");
     assert!(
@@ -386,6 +387,8 @@ fn atari_games_have_agent_steps_human_scores_and_a_table_of_all_games() {
     let page = fs::read_to_string(&summary.html).unwrap();
     assert!(page.contains("below, agent steps of 4 frames") && page.contains("\"steps\":4"));
     assert!(page.contains("All games together") && page.contains("<th>human</th>"));
+    assert_eq!(page.matches("data-figure=\"overview\"").count(), 3, "three tasks get a figure of them all");
+    assert!(summary.html.with_file_name("overview.png").exists());
     let markdown = fs::read_to_string(summary.html.with_file_name("report.md")).unwrap();
     assert!(
         markdown.contains("## All games together") && markdown.contains("](atari-pong-curves.png)"),

@@ -19,12 +19,13 @@ single = {
     "iqm": metrics.aggregate_iqm,
     "gap": metrics.aggregate_optimality_gap,
 }
-out = {}
-for name, statistic in single.items():
-    points, intervals = library.get_interval_estimates(scores, lambda x: np.array([statistic(x)]), reps=5000)
-    out[name] = {k: [float(points[k][0]), *(float(v) for v in intervals[k][:, 0])] for k in scores}
 points, intervals = library.get_interval_estimates(
-    pairs, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=2000)
+    scores, lambda x: np.array([statistic(x) for statistic in single.values()]), reps=3000)
+out = {}
+for k, name in enumerate(single):
+    out[name] = {a: [float(points[a][k]), float(intervals[a][0, k]), float(intervals[a][1, k])] for a in scores}
+points, intervals = library.get_interval_estimates(
+    pairs, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=1000)
 out["improvement"] = {k: [float(points[k][0]), *(float(v) for v in intervals[k][:, 0])] for k in pairs}
 profiles, bands = library.create_performance_profile(scores, thresholds, reps=2000)
 out["profile"] = {k: [profiles[k].tolist(), bands[k][0].tolist(), bands[k][1].tolist()] for k in scores}

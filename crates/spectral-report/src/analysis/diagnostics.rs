@@ -58,8 +58,8 @@ pub(super) fn panels(seeds: &[&AgentRun], grid: &[u64]) -> Vec<Panel> {
             })
             .collect();
         let kinds = [
-            ("activity", "activity of each frequency", Scale::LogPercent),
-            ("sigma", "σ of each frequency", Scale::Log),
+            ("activity", "activity", Scale::LogPercent),
+            ("sigma", "σ of the targets", Scale::Log),
             ("loss_share", "share of the weighted loss", Scale::Stacked),
         ];
         for (key, title, scale) in kinds {
@@ -85,7 +85,7 @@ pub(super) fn panels(seeds: &[&AgentRun], grid: &[u64]) -> Vec<Panel> {
             series.push(Series { name: name.to_owned(), index, values });
         }
     }
-    let title = "mean μ and scale σ of the targets";
+    let title = "μ and σ of the targets";
     push(
         &mut panels,
         Panel { key: "popart", title, scale: Scale::Symlog, grid: coarse, series, spectrum: false },

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{data_script, plot_attribute, rounded, share};
-use crate::analysis::{Clock, Task};
+use crate::analysis::{Agent, Clock, Task};
 use crate::canvas::{SvgCanvas, escape};
 use crate::figure::{self, Format};
 use crate::plot::Plot;
@@ -18,7 +18,7 @@ pub(super) fn curves(task: &Task<'_>) -> String {
     );
     let timed = !task.hour_grid.is_empty();
     text.push_str("<div class=\"controls\">\n");
-    text.push_str(&legend(task));
+    text.push_str(&legend(&task.agents.iter().collect::<Vec<_>>()));
     if timed {
         text.push_str(
             "<div class=\"switch\" role=\"group\" aria-label=\"Horizontal axis\">\
@@ -34,9 +34,10 @@ pub(super) fn curves(task: &Task<'_>) -> String {
     text
 }
 
-fn legend(task: &Task<'_>) -> String {
+/// Buttons that switch agents on and off.
+pub(super) fn legend(agents: &[&Agent<'_>]) -> String {
     let mut text = String::from("<div class=\"legend\">\n");
-    for agent in &task.agents {
+    for agent in agents {
         writeln!(
             text,
             "<button type=\"button\" aria-pressed=\"true\" data-agent=\"{0}\" style=\"--agent:{1}\"><i{2}></i>{0}</button>",
@@ -50,12 +51,18 @@ fn legend(task: &Task<'_>) -> String {
     text
 }
 
+/// Where the page keeps the values of the curves.
+pub(super) fn source(task: &Task<'_>, clock: Clock) -> String {
+    let kind = if clock == Clock::Frames { "frames" } else { "time" };
+    format!("{}-curves-{kind}-data", task.slug)
+}
+
 fn view(task: &Task<'_>, clock: Clock) -> String {
     let (kind, name, hidden) = match clock {
         Clock::Frames => ("curves", "frames", ""),
         Clock::Time => ("curves-time", "time", " hidden"),
     };
-    let source = format!("{}-{kind}-data", task.slug);
+    let source = source(task, clock);
     let mut text = format!(
         "<figure data-figure=\"{kind}\" data-view=\"{name}\" data-source=\"{}\"{hidden}>\n",
         escape(&source)

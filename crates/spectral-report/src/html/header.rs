@@ -88,6 +88,9 @@ pub(super) fn contents(tasks: &[Task<'_>], summary: &ReportSummary) -> String {
     if !summary.claims.is_empty() {
         links.push(("claims".to_owned(), "The paper beside our data".to_owned()));
     }
+    if crate::overview::wanted(tasks) {
+        links.push(("overview".to_owned(), "All tasks at a glance".to_owned()));
+    }
     for task in tasks {
         let twice = tasks.iter().filter(|other| other.name == task.name).count() > 1;
         let length = if twice { format!(" ({})", short_count(task.frames as f64)) } else { String::new() };

@@ -13,6 +13,7 @@ mod clips;
 mod curves;
 mod header;
 mod overall;
+mod overview;
 mod panels;
 mod tables;
 mod task;
@@ -39,6 +40,7 @@ pub(crate) fn page(
     body.push_str(&header::notes(&options.notes));
     body.push_str(&header::contents(tasks, summary));
     body.push_str(&claims::section(&summary.claims));
+    body.push_str(&overview::section(tasks));
     for (task, findings) in tasks.iter().zip(&summary.tasks) {
         let alone = tasks.iter().filter(|other| other.name == task.name).count() == 1;
         body.push_str(&task::section(task, findings, clips, alone));

@@ -114,7 +114,15 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
         let plot = td_figure::panel(&mut canvas, task, agent, &shared, (0.0, 0.0), TD_PANEL, false);
         let source = format!("{}-td-{k}-data", task.slug);
         let mark = if agent.provisional { " (unfinished)" } else { "" };
-        open_panel(&mut text, agent, &format!("{}{mark}", agent.name), "td-error", &source);
+        writeln!(
+            text,
+            "<div class=\"td\" data-agent=\"{0}\" style=\"--agent:{1}\"><h4>{0}{mark}</h4>\n\
+             <figure data-figure=\"td-error\" data-source=\"{2}\">",
+            escape(&agent.name),
+            agent.style.colour.hex(),
+            escape(&source)
+        )
+        .ok();
         let label = format!("TD percentage error of {} by player's score", agent.name);
         text.push_str(&canvas.finish(&label, "", &[plot_attribute(&plot)]));
         writeln!(text, "</figure>\n{}</div>", data_script(&source, &td_data(task, agent, &shared, &plot)))
@@ -122,19 +130,6 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
     }
     text.push_str("</div>\n");
     text
-}
-
-fn open_panel(text: &mut String, agent: &Agent<'_>, title: &str, kind: &str, source: &str) {
-    writeln!(
-        text,
-        "<div class=\"td\" data-agent=\"{}\" style=\"--agent:{}\"><h4>{}</h4>\n\
-         <figure data-figure=\"{kind}\" data-source=\"{}\">",
-        escape(&agent.name),
-        agent.style.colour.hex(),
-        escape(title),
-        escape(source)
-    )
-    .ok();
 }
 
 fn td_data(task: &Task<'_>, agent: &Agent<'_>, shared: &TdFrame, plot: &Plot) -> Value {
@@ -177,21 +172,32 @@ pub(super) fn diagnostics(task: &Task<'_>) -> String {
     if let Some(highest) = spectral.iter().flat_map(|panel| &panel.series).map(|series| series.index).max() {
         writeln!(text, "<div class=\"key\">frequency 0 {} {highest}</div>", gradient()).ok();
     }
-    text.push_str("<div class=\"panels\">\n");
     for (a, agent) in shown.into_iter().enumerate() {
+        writeln!(
+            text,
+            "<div class=\"inside\" data-agent=\"{0}\" style=\"--agent:{1}\"><h4>{0}</h4>\n<div class=\"trio\">",
+            escape(&agent.name),
+            agent.style.colour.hex()
+        )
+        .ok();
         for panel in &agent.panels {
             let size = diagnostics_figure::PANEL;
             let mut canvas = SvgCanvas::new(size.0, size.1, true);
             let plot = diagnostics_figure::panel(&mut canvas, task, panel, (0.0, 0.0), None);
             let source = format!("{}-inside-{a}-{}-data", task.slug, panel.key);
-            let title = format!("{}: {}", agent.name, panel.title);
-            open_panel(&mut text, agent, &title, &format!("inside-{}", panel.key), &source);
-            text.push_str(&canvas.finish(&title, "", &[plot_attribute(&plot)]));
-            writeln!(text, "</figure>\n{}</div>", data_script(&source, &panel_data(agent, panel, &plot)))
-                .ok();
+            writeln!(
+                text,
+                "<div><h5>{}</h5><figure data-figure=\"inside-{}\" data-source=\"{}\">\n{}</figure>\n{}</div>",
+                escape(panel.title),
+                panel.key,
+                escape(&source),
+                canvas.finish(&format!("{}: {}", agent.name, panel.title), "", &[plot_attribute(&plot)]),
+                data_script(&source, &panel_data(agent, panel, &plot))
+            )
+            .ok();
         }
+        text.push_str("</div></div>\n");
     }
-    text.push_str("</div>\n");
     text
 }
 
