@@ -118,7 +118,6 @@ fn returns(table: &toml::Table) -> Result<Figure, String> {
     for i in 0..n {
         let _ = write!(drawing, " {:>8}", format!("r{i}"));
     }
-    let mut rows = vec![format!("rewards to base {base}, γ = {discount}")];
     for (t, &reward) in rewards.iter().enumerate() {
         let mut parts = vec![0.0; n];
         spectrum.decompose_f64(reward, &mut parts);
@@ -127,7 +126,6 @@ fn returns(table: &toml::Table) -> Result<Figure, String> {
             let _ = write!(row, " {part:>8}");
         }
         let _ = write!(drawing, "\n{row}");
-        rows.push(row);
     }
     let mut lines = Vec::new();
     let weights = spectrum.weights_f64();
@@ -145,7 +143,10 @@ fn returns(table: &toml::Table) -> Result<Figure, String> {
         ours: scalar_return(&rewards, discount),
         paper: total,
     });
-    rows.extend(lines.iter().map(|l| format!("{:<24} {:>8.3}", l.what, l.ours)));
+    let mut rows = vec![format!("Rewards to base {base}, discount {discount}"), String::new()];
+    rows.extend(drawing.lines().map(String::from));
+    rows.extend([String::new(), format!("{:<22} {:>8} {:>8}", "", "ours", "paper")]);
+    rows.extend(lines.iter().map(|l| format!("{:<22} {:>8.3} {:>8.3}", l.what, l.ours, l.paper)));
     Ok(Figure { drawing, svg: text_svg(&rows), lines })
 }
 
@@ -213,8 +214,15 @@ fn buckets(number: f64, base: f64, widths: &[f64], parts: &[f64]) -> String {
         );
         left += width;
     }
-    let _ = write!(body, "<text x=\"{:.1}\" y=\"148\" text-anchor=\"middle\">{left}</text>", 20.0 + PLOT);
-    svg(680.0, 170.0, &format!("The spectral decomposition of {number} to base {base}"), &body)
+    let at = 20.0 + number.abs().min(left) * scale;
+    let _ = write!(
+        body,
+        "<text x=\"{:.1}\" y=\"148\" text-anchor=\"middle\">{left}</text>\
+         <line x1=\"{at:.1}\" y1=\"56\" x2=\"{at:.1}\" y2=\"162\" stroke=\"#aa3377\" stroke-width=\"2\"/>\
+         <text x=\"{at:.1}\" y=\"176\" text-anchor=\"middle\" fill=\"#aa3377\">{number}</text>",
+        20.0 + PLOT
+    );
+    svg(680.0, 190.0, &format!("The spectral decomposition of {number} to base {base}"), &body)
 }
 
 fn text_svg(rows: &[String]) -> String {
