@@ -1,8 +1,10 @@
 //! The kernels' text compiles for the architectures that people have, without a GPU.
 
-use spectral_nn::cuda::{Precision, Trunk, check, has_compiler, network_source};
+use spectral_nn::cuda::{Precision, Target, Trunk, check, has_compiler, network_source};
 use spectral_nn::{Architecture, Head, Input};
 use std::io::Write as _;
+
+const TARGET: Target = Target { processors: 132, hopper: true };
 
 #[test]
 fn every_network_compiles_in_every_precision() {
@@ -26,7 +28,7 @@ fn every_network_compiles_in_every_precision() {
         let trunk = Trunk::new(&shape).unwrap();
         for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
             for batch in [32, 20, 128] {
-                let text = network_source(&trunk, &outputs, batch, 132, precision);
+                let text = network_source(&trunk, &outputs, batch, TARGET, precision);
                 let image =
                     check(name, &text, "sm_90").unwrap_or_else(|e| panic!("{name} {precision:?}: {e}"));
                 assert!(image.starts_with(b"\x7fELF"), "{name}: no binary");

@@ -17,4 +17,4 @@ pub use compile::{Module, check, has_compiler};
 pub use device::{Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Plain, Shape, Stream};
 pub use networks::{Member, Networks, Pass, Weights};
 pub use shapes::{Precision, Trunk};
-pub use source::network_source;
+pub use source::{Target, network_source};

@@ -3,7 +3,9 @@
 use super::compile::Module;
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
 use super::shapes::{Cut, Precision, Trunk};
-use super::source::{Size, backward_blocks, backward_shared, network_source, weight_cut};
+use super::source::{
+    Size, Target, backward_blocks, backward_shared, network_source, stream_shared, weight_cut,
+};
 use crate::architecture::Input;
 
 /// What the kernels must know of one network besides its parameters: where to find this update's numbers of Adam, which
@@ -56,7 +58,7 @@ pub struct Networks {
     batch: usize,
     pitch: usize,
     scale: f32,
-    processors: usize,
+    target: Target,
     precision: Precision,
     /// Online, target, first and second moments; agent after agent.
     vectors: [Memory; 4],
@@ -99,6 +101,8 @@ struct Backward {
 enum How {
     /// One kernel for everything.
     Fused { kernel: Kernel, shared: usize },
+    /// The same, with the parameters streaming through shared memory.
+    Streamed { kernel: Kernel, shared: usize },
     /// Input gradient, weight gradient in shares, and a kernel that adds them up and takes the step.
     Apart {
         down: Option<(Kernel, Cut)>,
@@ -119,13 +123,11 @@ impl Networks {
         batch: usize,
         precision: Precision,
     ) -> Result<Networks, CudaError> {
-        let processors = device.info().multiprocessors;
-        let size = Size { outputs, batch, processors, precision };
-        let module = device.compile(
-            "networks",
-            &network_source(&trunk, outputs, batch, processors, precision),
-            true,
-        )?;
+        let info = device.info();
+        let target = Target { processors: info.multiprocessors, hopper: info.capability >= (9, 0) };
+        let size = Size { outputs, batch, target, precision };
+        let module =
+            device.compile("networks", &network_source(&trunk, outputs, batch, target, precision), true)?;
         let mut starts = Vec::with_capacity(outputs.len());
         let mut floats = 0;
         for &width in outputs {
@@ -163,7 +165,7 @@ impl Networks {
             batch,
             pitch,
             scale,
-            processors,
+            target,
             precision,
             vectors: [vector()?, vector()?, vector()?, vector()?],
             starts,
@@ -333,9 +335,16 @@ impl Networks {
             let (nets, scale) = ((&self.nets).into(), Arg::Float(self.scale_of(l)));
             match &own.how {
                 How::Fused { kernel, shared } => {
-                    let grid = [backward_blocks(layer.fan_in(), agents, self.processors), 1, agents];
+                    let grid = [backward_blocks(layer.fan_in(), agents, self.target.processors), 1, agents];
                     let shape = Shape { grid, threads: 256, shared: *shared };
                     let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
+                    unsafe { stream.launch(kernel, shape, &args) }?;
+                }
+                How::Streamed { kernel, shared } => {
+                    let tiles = agents * layer.fan_in().div_ceil(16);
+                    let grid = [self.target.processors.min(tiles), 1, 1];
+                    let shape = Shape { grid, threads: 256, shared: *shared };
+                    let args = [nets, Arg::Int(agents as i32), input, last.into(), scale, below];
                     unsafe { stream.launch(kernel, shape, &args) }?;
                 }
                 How::Apart { down, weights, cut, partial, most, step } => {
@@ -361,7 +370,7 @@ impl Networks {
                     let size = Size {
                         outputs: &self.outputs,
                         batch: self.batch,
-                        processors: self.processors,
+                        target: self.target,
                         precision: self.precision,
                     };
                     let numbers = (layer.fan_in() + 1) * size.filters(layer);
@@ -394,6 +403,12 @@ impl Backward {
             true => None,
             false => Some(device.zeros(samples * size.precision.activation() * layer.output_len())?),
         };
+        if trunk.streamed(l, size.batch, size.precision, size.target.hopper) {
+            let kernel = module.kernel(&format!("backward_{l}"))?;
+            let shared = stream_shared(layer.filters, size.batch, size.precision);
+            kernel.allow_shared(shared)?;
+            return Ok(Backward { delta, how: How::Streamed { kernel, shared } });
+        }
         if trunk.fused(l, size.batch, size.precision) {
             let kernel = module.kernel(&format!("backward_{l}"))?;
             let shared = backward_shared(head, size.batch, size.precision);
@@ -403,8 +418,13 @@ impl Backward {
         let down = match l {
             0 => None,
             _ => {
-                let cut =
-                    Cut::input_gradient(layer, size.batch, size.agents(), size.processors, size.precision);
+                let cut = Cut::input_gradient(
+                    layer,
+                    size.batch,
+                    size.agents(),
+                    size.target.processors,
+                    size.precision,
+                );
                 Some((module.kernel(&format!("down_{l}"))?, cut))
             }
         };

@@ -105,6 +105,16 @@ impl Trunk {
         self.layer(l).is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED
     }
 
+    /// Whether layer l's backward pass streams its parameters through shared memory: see `stream.cuh`.
+    pub(super) fn streamed(&self, l: usize, batch: usize, precision: Precision, hopper: bool) -> bool {
+        let layer = self.layer(l);
+        let units = layer.filters;
+        let whole = units.is_multiple_of(16) && (units <= 256 || units.is_multiple_of(256)) && units <= 512;
+        // The copy engine moves multiples of 16 bytes.
+        let aligned = layer.weights_at.is_multiple_of(4);
+        hopper && self.fused(l, batch, precision) && l > 0 && units > 0 && whole && aligned && batch <= 32
+    }
+
     /// Bytes of device memory that a population needs, but for replay: parameters, target parameters and both moments,
     /// and activations and gradients for every sample.
     pub fn memory_bytes(&self, outputs: &[usize], batch: usize, precision: Precision) -> u64 {

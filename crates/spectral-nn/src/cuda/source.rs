@@ -3,11 +3,12 @@
 use super::shapes::{Cut, Precision, Trunk};
 use crate::architecture::Input;
 
-const PARTS: [&str; 4] = [
+const PARTS: [&str; 5] = [
     include_str!("kernels/words.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/layers.cuh"),
     include_str!("kernels/linear.cuh"),
+    include_str!("kernels/stream.cuh"),
 ];
 
 /// The size of a population, on which tiles and splits depend.
@@ -15,8 +16,17 @@ const PARTS: [&str; 4] = [
 pub(super) struct Size<'a> {
     pub outputs: &'a [usize],
     pub batch: usize,
-    pub processors: usize,
+    pub target: Target,
     pub precision: Precision,
+}
+
+/// What the kernels must know of the device that they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Multiprocessors, all of which are to be kept busy.
+    pub processors: usize,
+    /// Whether it has Hopper's bulk copies (compute capability 9.0 and later).
+    pub hopper: bool,
 }
 
 impl Size<'_> {
@@ -39,18 +49,18 @@ impl Size<'_> {
         let (batch, networks) = if acting { (1, self.agents()) } else { (self.batch, 2 * self.agents()) };
         // The head's two passes are separate, because targets are made between them.
         let networks = if layer.filters == 0 { self.agents() } else { networks };
-        Cut::forward(layer, self.filters(layer), batch, networks, self.processors, self.precision)
+        Cut::forward(layer, self.filters(layer), batch, networks, self.target.processors, self.precision)
     }
 }
 
-/// The CUDA C of all kernels of a population of networks: `outputs` are the widths of their heads, `processors` the
-/// device's multiprocessors.
+/// The CUDA C of all kernels of a population of networks; `outputs` are the widths of their heads.
 ///
 /// ```
-/// use spectral_nn::cuda::{Precision, Trunk, network_source};
+/// use spectral_nn::cuda::{Precision, Target, Trunk, network_source};
 /// use spectral_nn::{Architecture, Head, Input};
 /// let shape = Architecture::suited(Input::Vector { len: 4 }, Head::new(2, 1));
-/// let text = network_source(&Trunk::new(&shape)?, &[2], 32, 132, Precision::Bf16);
+/// let target = Target { processors: 132, hopper: true };
+/// let text = network_source(&Trunk::new(&shape)?, &[2], 32, target, Precision::Bf16);
 /// assert!(text.contains("void forward_0"));
 /// # Ok::<(), spectral_nn::ArchitectureError>(())
 /// ```
@@ -58,11 +68,14 @@ pub fn network_source(
     trunk: &Trunk,
     outputs: &[usize],
     batch: usize,
-    processors: usize,
+    target: Target,
     precision: Precision,
 ) -> String {
-    let size = Size { outputs, batch, processors, precision };
+    let size = Size { outputs, batch, target, precision };
     let mut text = format!("#define MODE {}\n", precision.mode());
+    if target.hopper {
+        text.push_str("#define STREAM\n");
+    }
     for part in PARTS {
         text.push_str(part);
     }
@@ -101,6 +114,15 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
             cut.tile.text()
         ));
     }
+    if trunk.streamed(l, size.batch, size.precision, size.target.hopper) {
+        out(format!(
+            "extern \"C\" __global__ void __launch_bounds__(256, 1) backward_{l}(const Net* nets, int agents, \
+             const {input}* input, const {delta}* delta, float scale, act_t* input_delta) {{ \
+             linear_stream<L{l}, {input}, {delta}, {}>(nets, agents, input, delta, scale, input_delta); }}",
+            size.batch
+        ));
+        return;
+    }
     if trunk.fused(l, size.batch, size.precision) {
         let even = size.outputs.iter().all(|n| n % 2 == 0) || !head;
         let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
@@ -116,7 +138,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         return;
     }
     if l > 0 {
-        let cut = Cut::input_gradient(a, size.batch, size.agents(), size.processors, size.precision);
+        let cut = Cut::input_gradient(a, size.batch, size.agents(), size.target.processors, size.precision);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({}) down_{l}(const Net* nets, const {delta}* delta, \
              int pitch, const act_t* input, act_t* input_delta) {{ input_gradient<L{l}, {delta}, {}, {}>(nets, delta, \
@@ -144,7 +166,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
 pub(super) fn weight_cut(trunk: &Trunk, l: usize, size: Size<'_>) -> Cut {
     let a = trunk.layer(l);
     let filters = size.filters(a);
-    Cut::weight_gradient(a, filters, size.batch, size.agents(), size.processors, size.precision)
+    Cut::weight_gradient(a, filters, size.batch, size.agents(), size.target.processors, size.precision)
 }
 
 /// Blocks of `linear_backward` that share a multiprocessor.
@@ -168,4 +190,13 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
     let slab = 16384 / samples.max(32) / 16 * 16;
     let deltas = samples * (slab + 4 * per_word) / per_word;
     4 * ((1 + usize::from(head)) * deltas + 5 * samples * 33)
+}
+
+/// Bytes of dynamic shared memory that `linear_stream` needs; the same arithmetic as `Streamed` in `stream.cuh`.
+pub(super) fn stream_shared(units: usize, batch: usize, precision: Precision) -> usize {
+    let (per_word, stages) = if precision == Precision::Bf16 { (2, 3) } else { (1, 2) };
+    let samples = batch.next_multiple_of(16);
+    let stage = 3 * 16 * (units.min(256) + 8);
+    let deltas = samples * (units + 4 * per_word) / per_word;
+    4 * (stages * stage + deltas + 10 * samples * 17 + 2 * stages)
 }

@@ -22,7 +22,7 @@ struct Backward {
 
 // Output gradients of a slab of units as numbers [sample][unit], zeros beyond the batch and the last unit. Hidden layers'
 // gradients (WIDE) are read 16 bytes at a time.
-template <class S, bool WIDE, class D>
+template <class S, bool WIDE, class D, int PITCH = S::PITCH>
 __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, int batch, int first, int units) {
     constexpr int N = WIDE ? 16 / (int)sizeof(D) : 2;
     const int per_line = min(S::SLAB, (units - first + 15) / 16 * 16) / N;
@@ -42,24 +42,24 @@ __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, i
         }
         u32 words[N / PER_WORD];
         words_of<D, N>(raw, words);
-        u32* line = to + (b * S::PITCH + u) / PER_WORD;
+        u32* line = to + (b * PITCH + u) / PER_WORD;
 #pragma unroll
         for (int j = 0; j < N / PER_WORD; j++) line[j] = words[j];
     }
 }
 
 // The right operand (sample, unit u0 + 0..8) of the weights' gradient.
-template <class S>
+template <int PITCH>
 __device__ __forceinline__ void delta_lines(const u32* deltas, int u0, int step, u32* b) {
     const int lane = threadIdx.x % 32;
 #if MODE == 2
     // Lanes 0..16 name the lines (samples); the instruction hands each lane its pair of samples at its unit.
-    u32 line = (u32)__cvta_generic_to_shared(deltas) + ((step * 16 + lane % 16) * S::PITCH + u0) * 2;
+    u32 line = (u32)__cvta_generic_to_shared(deltas) + ((step * 16 + lane % 16) * PITCH + u0) * 2;
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b[0]), "=r"(b[1]) : "r"(line));
 #else
-    const u32* at = deltas + (step * 8 + lane % 4) * S::PITCH + u0 + lane / 4;
+    const u32* at = deltas + (step * 8 + lane % 4) * PITCH + u0 + lane / 4;
     b[0] = at[0];
-    b[1] = at[4 * S::PITCH];
+    b[1] = at[4 * PITCH];
 #endif
 }
 
@@ -79,15 +79,15 @@ __device__ __forceinline__ void store_two(float* at, float2 x, bool first, bool 
 }
 
 // The sum of a unit's gradients over the batch, from shared memory.
-template <class S, int BATCH>
+template <int BATCH, int PITCH>
 __device__ __forceinline__ float unit_sum(const u32* deltas, int u) {
     float sum = 0.0f;
     for (int b = 0; b < BATCH; b++) {
 #if MODE == 2
-        u32 pair = deltas[(b * S::PITCH + u) / 2];
+        u32 pair = deltas[(b * PITCH + u) / 2];
         sum += __uint_as_float(u % 2 ? pair & 0xFFFF0000u : pair << 16);
 #else
-        sum += __uint_as_float(deltas[b * S::PITCH + u]);
+        sum += __uint_as_float(deltas[b * PITCH + u]);
 #endif
     }
     return sum;
@@ -172,7 +172,7 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
 #pragma unroll
                     for (int s = 0; s < S::STEPS; s++) {
                         u32 b[2];
-                        delta_lines<S>(lasts, u0 + 8 * j, s, b);
+                        delta_lines<S::PITCH>(lasts, u0 + 8 * j, s, b);
                         multiply(d[j], x_words[s], b);
                     }
                 if (DOWN) {
@@ -220,7 +220,7 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
                 for (int u = threadIdx.x; u < end; u += 256) {
                     size_t at = (size_t)L::FAN_IN * units + slab + u;
                     float p = weights[at], f = firsts[at], q = seconds[at];
-                    adam.step(unit_sum<S, BATCH>(lasts, u), p, f, q);
+                    adam.step(unit_sum<BATCH, S::PITCH>(lasts, u), p, f, q);
                     weights[at] = p;
                     firsts[at] = f;
                     seconds[at] = q;

@@ -1,0 +1,265 @@
+// The backward pass of a wide fully connected layer for Hopper and later: what `linear_backward` does, but weights and
+// moments stream through shared memory by bulk copies, which keep the memory busy whatever the warps are doing. The card's
+// memory gives its full rate to long stretches only; a bulk copy here is 1 KB.
+//
+// Work is cut into tiles of 16 inputs of one agent, a tile into stretches of SEGMENT units. Every block has a run of tiles.
+// A stretch of weights and both moments is loaded, changed in place and stored; several are under way at once.
+#if MODE != 0 && defined(STREAM)
+
+__device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+__device__ __forceinline__ void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void bulk_store(void* to, u32 from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra over;\nbra again;\nover:\n}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+
+template <class L, class D, int BATCH>
+struct Streamed {
+    typedef Backward<D, false, BATCH> S;
+    static constexpr int INPUTS = 16;
+    static constexpr int SEGMENT = L::F < 256 ? L::F : 256, SEGMENTS = L::F / SEGMENT;
+    static constexpr int STAGES = MODE == 2 ? 3 : 2;
+    static constexpr int PITCH = SEGMENT + 8;                       // floats; lines start 8 banks apart
+    static constexpr int STAGE = 3 * INPUTS * PITCH;                // floats: weights, first and second moments
+    static constexpr int DELTA_PITCH = L::F + 4 * PER_WORD;         // numbers
+    static constexpr int DELTAS = S::BP * DELTA_PITCH / PER_WORD;   // words
+    static constexpr int X_PITCH = INPUTS + 1;
+    static constexpr int XS = S::BP * X_PITCH;
+    static constexpr int SHARED = (STAGES * STAGE + DELTAS + 10 * XS + 2 * STAGES) * 4;  // bytes
+    static constexpr int TILES = (L::FAN_IN + INPUTS - 1) / INPUTS;
+    static_assert(L::F % SEGMENT == 0 && SEGMENT % 16 == 0, "stretches of whole tensor core tiles");
+    static_assert(S::SLAB >= L::F, "all units' gradients at once");
+};
+
+// grid: (blocks), 256 threads, Streamed::SHARED bytes
+template <class L, class In, class D, int BATCH>
+__device__ void linear_stream(const Net* nets, int agents, const In* input, const D* delta, float scale,
+                              act_t* input_delta) {
+    typedef Streamed<L, D, BATCH> Z;
+    typedef typename Z::S S;
+    extern __shared__ __align__(128) u32 shared[];
+    float* stages = (float*)shared;
+    u32* deltas = shared + Z::STAGES * Z::STAGE;
+    float* xs = (float*)(deltas + Z::DELTAS);  // two tiles' inputs [sample][input]
+    float* flows = xs + 2 * Z::XS;             // [warp][sample][input]
+    u64* barriers = (u64*)(flows + 8 * Z::XS);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int all = agents * Z::TILES;
+    const int first = (int)((u64)all * blockIdx.x / gridDim.x), last = (int)((u64)all * (blockIdx.x + 1) / gridDim.x);
+    if (first == last) return;
+    const int chunks = (last - first) * Z::SEGMENTS;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < Z::STAGES; s++)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_at(barriers + s)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+
+    // Where line r of array a of a chunk lies in memory, and how many lines there are.
+    auto line = [&](int chunk, int a, int r) {
+        int item = first + chunk / Z::SEGMENTS, tile = item % Z::TILES;
+        const Net& net = nets[item / Z::TILES];
+        float* array = a == 0 ? net.online : a == 1 ? net.first : net.second;
+        return array + L::WEIGHTS_AT + (size_t)(tile * Z::INPUTS + r) * L::F + chunk % Z::SEGMENTS * Z::SEGMENT;
+    };
+    auto lines = [&](int chunk) {
+        int tile = (first + chunk / Z::SEGMENTS) % Z::TILES;
+        return min(Z::INPUTS, L::FAN_IN - tile * Z::INPUTS);
+    };
+    // A lane of the first warp loads and stores the same lines of a stage, so its own stores are all it has to wait for.
+    auto load = [&](int chunk) {
+        int stage = chunk % Z::STAGES, count = lines(chunk);
+        u32 barrier = shared_at(barriers + stage);
+        if (lane == 0)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                         "r"(3 * count * Z::SEGMENT * 4)
+                         : "memory");
+        __syncwarp();
+        for (int k = lane; k < 3 * Z::INPUTS; k += 32) {
+            int a = k / Z::INPUTS, r = k % Z::INPUTS;
+            if (r < count)
+                bulk_load(shared_at(stages + stage * Z::STAGE + k * Z::PITCH), line(chunk, a, r), Z::SEGMENT * 4, barrier);
+        }
+    };
+    if (warp == 0)
+        for (int c = 0; c < min(chunks, Z::STAGES - 1); c++) load(c);
+
+    // The inputs of a tile travel one tile ahead.
+    constexpr int MINE = (S::BP * Z::INPUTS + 255) / 256;
+    float ahead[MINE];
+    auto fetch_inputs = [&](int item) {
+#pragma unroll
+        for (int k = 0; k < MINE; k++) {
+            int i = k * 256 + threadIdx.x, b = i / Z::INPUTS, c = item % Z::TILES * Z::INPUTS + i % Z::INPUTS;
+            bool there = item < last && b < BATCH && c < L::FAN_IN;
+            ahead[k] = there ? to_float(input[((size_t)(item / Z::TILES) * BATCH + b) * L::FAN_IN + c]) : 0.0f;
+        }
+    };
+    fetch_inputs(first);
+
+    int agent = -1;
+    bool learns = false;
+    Adam adam(nets[first / Z::TILES]);
+    u32 x_words[S::STEPS][4];
+    float flow[S::BP / 16][2][4];
+    for (int c = 0; c < chunks; c++) {
+        const int item = first + c / Z::SEGMENTS, tile = item % Z::TILES, segment = c % Z::SEGMENTS;
+        float* own_xs = xs + item % 2 * Z::XS;
+        if (segment == 0) {
+            if (item / Z::TILES != agent) {
+                agent = item / Z::TILES;
+                learns = *nets[agent].learns;
+                adam = Adam(nets[agent]);
+                __syncthreads();
+                load_deltas<S, true, D, Z::DELTA_PITCH>(deltas, delta + (size_t)agent * BATCH * L::F, L::F, BATCH, 0, L::F);
+            }
+#pragma unroll
+            for (int k = 0; k < MINE; k++) {
+                int i = k * 256 + threadIdx.x;
+                if (i < S::BP * Z::INPUTS) own_xs[i / Z::INPUTS * Z::X_PITCH + i % Z::INPUTS] = ahead[k];
+            }
+            fetch_inputs(item + 1);
+            __syncthreads();
+#pragma unroll
+            for (int s = 0; s < S::STEPS; s++)
+#pragma unroll
+                for (int q = 0; q < 4; q++) {
+                    const float* at = own_xs + g + q % 2 * 8;
+                    int b = (s * 8 + t + q / 2 * 4) * PER_WORD;
+#if MODE == 2
+                    x_words[s][q] = pack(at[b * Z::X_PITCH], at[(b + 1) * Z::X_PITCH]);
+#else
+                    x_words[s][q] = single(at[b * Z::X_PITCH]);
+#endif
+                }
+#pragma unroll
+            for (int i = 0; i < S::BP / 16 * 8; i++) (&flow[0][0][0])[i] = 0.0f;
+            if (tile == 0 && learns) {
+                const Net& net = nets[agent];
+                for (int u = threadIdx.x; u < L::F; u += 256) {
+                    size_t at = L::WEIGHTS_AT + (size_t)L::FAN_IN * L::F + u;
+                    float p = net.online[at], f = net.first[at], q = net.second[at];
+                    adam.step(unit_sum<BATCH, Z::DELTA_PITCH>(deltas, u), p, f, q);
+                    net.online[at] = p;
+                    net.first[at] = f;
+                    net.second[at] = q;
+                }
+            }
+        }
+        wait_for(shared_at(barriers + c % Z::STAGES), c / Z::STAGES % 2);
+        float* stage = stages + c % Z::STAGES * Z::STAGE;
+        for (int u0 = warp * 16; u0 < Z::SEGMENT; u0 += 128) {
+            const int unit = segment * Z::SEGMENT + u0;
+            float2 w[2][2];
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) w[j][h] = *(float2*)(stage + (g + 8 * h) * Z::PITCH + u0 + 8 * j + 2 * t);
+            float d[2][4] = {};
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+#pragma unroll
+                for (int s = 0; s < S::STEPS; s++) {
+                    u32 b[2];
+                    delta_lines<Z::DELTA_PITCH>(deltas, unit + 8 * j, s, b);
+                    multiply(d[j], x_words[s], b);
+                }
+#pragma unroll
+            for (int mb = 0; mb < S::BP / 16; mb++) {
+#if MODE == 2
+                const u32* at = deltas + ((mb * 16 + g) * Z::DELTA_PITCH + unit) / 2 + t;
+                u32 a[4] = {at[0], at[8 * Z::DELTA_PITCH / 2], at[4], at[8 * Z::DELTA_PITCH / 2 + 4]};
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    u32 b[2] = {pack(w[0][h].x, w[0][h].y), pack(w[1][h].x, w[1][h].y)};
+                    multiply(flow[mb][h], a, b);
+                }
+#else
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    const u32* at = deltas + (mb * 16 + g) * Z::DELTA_PITCH + unit + 8 * j + 2 * t;
+                    u32 a[4] = {at[0], at[8 * Z::DELTA_PITCH], at[1], at[8 * Z::DELTA_PITCH + 1]};
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        u32 b[2] = {single(w[j][h].x), single(w[j][h].y)};
+                        multiply(flow[mb][h], a, b);
+                    }
+                }
+#endif
+            }
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float2* p = (float2*)(stage + (g + 8 * h) * Z::PITCH + u0 + 8 * j + 2 * t);
+                    float2* f = p + Z::INPUTS * Z::PITCH / 2;
+                    float2* q = f + Z::INPUTS * Z::PITCH / 2;
+                    float2 weight = w[j][h], one = *f, two = *q;
+                    adam.step(d[j][2 * h] * scale, weight.x, one.x, two.x);
+                    adam.step(d[j][2 * h + 1] * scale, weight.y, one.y, two.y);
+                    *p = weight;
+                    *f = one;
+                    *q = two;
+                }
+        }
+        if (segment + 1 == Z::SEGMENTS) {
+            // The warps' shares of the input's gradient; added up below in their order.
+#pragma unroll
+            for (int mb = 0; mb < S::BP / 16; mb++)
+#pragma unroll
+                for (int h = 0; h < 2; h++)
+#pragma unroll
+                    for (int q = 0; q < 4; q++) {
+                        int b = mb * 16 + g + q / 2 * 8, i = h * 8 + 2 * t + q % 2;
+                        flows[warp * Z::XS + b * Z::X_PITCH + i] = flow[mb][h][q];
+                    }
+        }
+        // What the copy engine is to store was written by all: hand it over.
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (warp == 0) {
+            int count = learns ? lines(c) : 0;
+            for (int k = lane; k < 3 * Z::INPUTS; k += 32) {
+                int a = k / Z::INPUTS, r = k % Z::INPUTS;
+                if (r < count) bulk_store(line(c, a, r), shared_at(stage + k * Z::PITCH), Z::SEGMENT * 4);
+            }
+            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+            if (c + Z::STAGES - 1 < chunks) {
+                // The stage of the chunk before this one is to be filled again: its lines must have left it.
+                asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+                load(c + Z::STAGES - 1);
+            }
+        }
+        if (segment + 1 == Z::SEGMENTS) {
+            for (int i = threadIdx.x; i < BATCH * Z::INPUTS; i += 256) {
+                int b = i / Z::INPUTS, column = i % Z::INPUTS;
+                if (tile * Z::INPUTS + column >= L::FAN_IN) continue;
+                float sum = 0.0f;
+#pragma unroll
+                for (int w = 0; w < 8; w++) sum += flows[w * Z::XS + b * Z::X_PITCH + column];
+                float x = own_xs[b * Z::X_PITCH + column] > 0.0f ? sum : 0.0f;
+                store_act(input_delta + ((size_t)agent * BATCH + b) * L::FAN_IN + tile * Z::INPUTS + column, x);
+            }
+        }
+    }
+    // Stores must have left the shared memory before the block does.
+    if (warp == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+#endif
