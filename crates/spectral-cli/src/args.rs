@@ -20,7 +20,7 @@ Examples:
   spectral reproduce mini-fig3                     one of them in small: minutes on two cores
   spectral decompose 6.5                           the paper's figure 2, for any number
 
-Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 130 interrupted (resumable).";
+Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 130 interrupted (resumable).";
 
 const REPRODUCE: &str = "\
 Examples:
@@ -135,6 +135,9 @@ pub struct TrainArgs {
     /// Emulator frames per agent
     #[arg(long)]
     pub frames: Option<u64>,
+    /// Where to train: auto, cpu, cuda or cuda:N (`spectral doctor` says what there is)
+    #[arg(long)]
+    pub device: Option<String>,
     /// Set any setting: key=value, or agent.NAME.key=value for one agent (`spectral agents --settings` lists them)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -162,6 +165,9 @@ pub struct ResumeArgs {
     /// Threads; 0 uses every core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    /// Go on elsewhere: auto, cpu, cuda or cuda:N [default: as the run was started]
+    #[arg(long)]
+    pub device: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,17 +1,17 @@
 //! Checkpoints of a whole population: everything, whole or not at all, and the previous one kept.
 //!
 //! A checkpoint is one container file with a section per agent; replay's records lie beside it in append-only segments, so
-//! that a checkpoint costs what was gathered since the last one, not the whole replay.
+//! that a checkpoint costs what was gathered since the last one, not the whole replay. A *light* checkpoint is the same file
+//! with a mark and without segments: an agent resumed from it has all that it had learned and an empty replay.
 
-use crate::agent_run::{AgentRun, Restored};
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, Plan};
+use crate::plan::Plan;
+use crate::population::Population;
 use crate::run_dir::RunDir;
 use crate::store::{
     Container, ContainerWriter, SegmentRef, StoreError, append_segments, collect_garbage, load_segments,
     write_atomically,
 };
-use crate::workshop::Workshop;
 use spectral_core::bytes::{StateReader, StateWriter};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -37,11 +37,21 @@ const KEPT: usize = 2;
 pub struct Checkpoints {
     folder: PathBuf,
     fingerprint: u32,
+    ids: Vec<String>,
     number: u64,
+    light: bool,
     /// Per agent, the segments of the newest checkpoint.
     segments: Vec<Vec<SegmentRef>>,
     /// The checkpoints on disk, the next to be removed first, each with the segments that it needs.
     kept: Vec<(PathBuf, HashSet<String>)>,
+}
+
+/// A population's state was read.
+pub struct Loaded {
+    /// Writes the ones that follow.
+    pub checkpoints: Checkpoints,
+    /// It was a light one.
+    pub without_replay: bool,
 }
 
 /// What writing a checkpoint cost.
@@ -54,12 +64,14 @@ pub struct Cost {
 }
 
 impl Checkpoints {
-    /// For a run that has none yet.
-    pub fn new(dir: &RunDir, plan: &Plan) -> Self {
+    /// For a run that has none yet; `light` ones leave replay out.
+    pub fn new(dir: &RunDir, plan: &Plan, light: bool) -> Self {
         Checkpoints {
             folder: dir.checkpoints(),
             fingerprint: plan.fingerprint(),
+            ids: plan.agents.iter().map(|agent| agent.id.clone()).collect(),
             number: 0,
+            light,
             segments: vec![Vec::new(); plan.agents.len()],
             kept: Vec::new(),
         }
@@ -69,36 +81,43 @@ impl Checkpoints {
     ///
     /// When it fails, everything written before is as it was, and what it had written itself is gone again: a disk that
     /// is full does not stay full of half a checkpoint.
-    pub fn write(&mut self, agents: &mut [&mut AgentRun]) -> Result<Cost, StoreError> {
-        let result = self.try_write(agents);
+    pub fn write(&mut self, population: &mut dyn Population) -> Result<Cost, TrainError> {
+        let result = self.try_write(population);
         if result.is_err() {
             let _ = collect_garbage(&self.folder, &self.needed());
         }
         result
     }
 
-    fn try_write(&mut self, agents: &mut [&mut AgentRun]) -> Result<Cost, StoreError> {
+    fn try_write(&mut self, population: &mut dyn Population) -> Result<Cost, TrainError> {
         let start = std::time::Instant::now();
         let mut bytes = 0;
-        let mut segments = Vec::with_capacity(agents.len());
-        for (agent, previous) in agents.iter().zip(&self.segments) {
-            let manifest = append_segments(&self.folder, agent.id(), previous, agent.replay())?;
-            let old: HashSet<&str> = previous.iter().map(|s| s.file.as_str()).collect();
-            bytes += manifest.iter().filter(|s| !old.contains(s.file.as_str())).map(|s| s.bytes).sum::<u64>();
-            segments.push(manifest);
+        let mut segments = vec![Vec::new(); self.ids.len()];
+        if !self.light {
+            for (agent, manifest) in segments.iter_mut().enumerate() {
+                let previous = &self.segments[agent];
+                let mut records = population.records(agent);
+                *manifest = append_segments(&self.folder, &self.ids[agent], previous, records.as_mut())?;
+                let old: HashSet<&str> = previous.iter().map(|s| s.file.as_str()).collect();
+                let new = manifest.iter().filter(|s| !old.contains(s.file.as_str()));
+                bytes += new.map(|s| s.bytes).sum::<u64>();
+            }
         }
-        let states: Vec<Vec<u8>> = agents.iter_mut().map(|a| a.save()).collect::<Result<_, _>>()?;
+        let states: Vec<Vec<u8>> =
+            (0..self.ids.len()).map(|agent| population.save(agent)).collect::<Result<_, _>>()?;
         let number = self.number + 1;
         let path = self.folder.join(format!("{number:08}{SUFFIX}"));
         write_atomically(&path, |out| {
             let mut container = ContainerWriter::new(out)?;
             let mut manifest = StateWriter::default();
             manifest.u32(self.fingerprint);
+            if self.light {
+                manifest.bool(true);
+            }
             container.section(MANIFEST, &manifest.into_bytes())?;
-            for ((agent, state), manifest) in agents.iter().zip(&states).zip(&segments) {
-                container.section(&format!("agent/{}", agent.id()), state)?;
-                container
-                    .section(&format!("segments/{}", agent.id()), &SegmentRef::manifest_to_bytes(manifest))?;
+            for ((id, state), manifest) in self.ids.iter().zip(&states).zip(&segments) {
+                container.section(&format!("agent/{id}"), state)?;
+                container.section(&format!("segments/{id}"), &SegmentRef::manifest_to_bytes(manifest))?;
             }
             container.finish()
         })?;
@@ -136,22 +155,24 @@ impl Checkpoints {
         Ok(paths)
     }
 
-    /// Reads a population back from the newest checkpoint, or from `chosen`. `None` if there is none yet.
+    /// Reads a fresh population's state from the newest checkpoint, or from `chosen`. `None` if there is none yet.
+    /// Those written later are `light` or not, whatever this one is.
     ///
     /// A damaged checkpoint is an error that names the previous one; nothing is overwritten.
     pub fn load(
         dir: &RunDir,
         plan: &Plan,
-        workshop: &Workshop,
+        population: &mut dyn Population,
         chosen: Option<&Path>,
-    ) -> Result<Option<(Self, Vec<AgentRun>)>, TrainError> {
+        light: bool,
+    ) -> Result<Option<Loaded>, TrainError> {
         let all = Self::list(dir)?;
         // However the user writes its path, a checkpoint of this run is known by its own.
         let own = |path: &Path| all.iter().find(|p| same_file(p, path)).cloned().unwrap_or(path.into());
         let Some(path) = chosen.map(own).or_else(|| all.last().cloned()) else {
             return Ok(None);
         };
-        match Self::read(dir, plan, workshop, &path, &all) {
+        match Self::read(dir, plan, population, &path, &all, light) {
             Err(TrainError::Store(error)) if error.is_damage() => {
                 let whole = |file: &String| {
                     Container::open(&dir.checkpoints().join(file)).and_then(|c| c.verify()).is_ok()
@@ -177,30 +198,42 @@ impl Checkpoints {
     fn read(
         dir: &RunDir,
         plan: &Plan,
-        workshop: &Workshop,
+        population: &mut dyn Population,
         path: &Path,
         all: &[PathBuf],
-    ) -> Result<(Self, Vec<AgentRun>), TrainError> {
-        let mut checkpoints = Checkpoints::new(dir, plan);
+        light: bool,
+    ) -> Result<Loaded, TrainError> {
+        let mut checkpoints = Checkpoints::new(dir, plan, light);
         let container = Container::open(path)?;
         container.verify()?;
-        let manifest = container.section(MANIFEST)?;
-        if StateReader::new(&manifest).u32() != Ok(checkpoints.fingerprint) {
-            let detail = "it belongs to a run with other settings".into();
-            return Err(StoreError::Mismatch { path: path.into(), detail }.into());
-        }
-        let mut restored: Vec<Restored> = Vec::with_capacity(plan.agents.len());
-        for (agent, kept) in plan.agents.iter().zip(&mut checkpoints.segments) {
-            let state = container.section(&format!("agent/{}", agent.id))?;
-            *kept = segments_of(&container, &agent.id)?;
-            let mut run = AgentRun::restore(plan, agent, workshop, &state, path)?;
-            load_segments(&checkpoints.folder, kept, run.replay_mut())?;
-            run.check(&dir.agent(&agent.id))?;
-            restored.push(run);
+        let without_replay = match read_manifest(&container)? {
+            (fingerprint, without_replay) if fingerprint == checkpoints.fingerprint => without_replay,
+            _ => {
+                let detail = "it belongs to a run with other settings".into();
+                return Err(StoreError::Mismatch { path: path.into(), detail }.into());
+            }
+        };
+        for (agent, id) in checkpoints.ids.iter().enumerate() {
+            let state = container.section(&format!("agent/{id}"))?;
+            let segments = segments_of(&container, id)?;
+            population.restore(agent, &state).map_err(|e| StoreError::state(path, &e))?;
+            let actor = population.actor(agent);
+            if without_replay {
+                actor.empty_replay();
+            }
+            let emptied = actor.emptied();
+            if emptied > 0 {
+                population.forget_before(agent, emptied);
+            }
+            load_segments(&checkpoints.folder, &segments, population.records(agent).as_mut())?;
+            population.actor(agent).check_files(&dir.agent(id))?;
+            checkpoints.segments[agent] = segments;
         }
         // The whole checkpoint is sound: only now may files be cut back to it.
-        let open = |(run, agent): (Restored, &AgentPlan)| run.open(&dir.agent(&agent.id));
-        let agents = restored.into_iter().zip(&plan.agents).map(open).collect::<Result<_, _>>()?;
+        for (agent, id) in checkpoints.ids.iter().enumerate() {
+            let columns = population.metric_columns(agent);
+            population.actor(agent).open_files(&dir.agent(id), &columns)?;
+        }
         // Numbers go on after the newest file, read or not. The one that was read is kept longest; before it go those that
         // it replaces, first the newer ones, from which the run now departs.
         checkpoints.number = all.iter().filter_map(|p| number_of(p)).max().unwrap_or(0);
@@ -211,8 +244,16 @@ impl Checkpoints {
         }
         let files = checkpoints.segments.iter().flatten().map(|s| s.file.clone()).collect();
         checkpoints.kept.push((path.into(), files));
-        Ok((checkpoints, agents))
+        Ok(Loaded { checkpoints, without_replay })
     }
+}
+
+/// The plan's fingerprint, and whether the checkpoint is a light one.
+fn read_manifest(container: &Container) -> Result<(u32, bool), StoreError> {
+    let manifest = container.section(MANIFEST)?;
+    let mut from = StateReader::new(&manifest);
+    let mut read = || Ok((from.u32()?, manifest.len() > 4 && from.bool()?));
+    read().map_err(|e| StoreError::state(container.path(), &e))
 }
 
 fn segments_of(container: &Container, id: &str) -> Result<Vec<SegmentRef>, StoreError> {
@@ -224,8 +265,7 @@ fn segments_of(container: &Container, id: &str) -> Result<Vec<SegmentRef>, Store
 fn segments_needed(path: &Path, plan: &Plan) -> Option<HashSet<String>> {
     let container = Container::open(path).ok()?;
     container.verify().ok()?;
-    let manifest = container.section(MANIFEST).ok()?;
-    if StateReader::new(&manifest).u32() != Ok(plan.fingerprint()) {
+    if read_manifest(&container).ok()?.0 != plan.fingerprint() {
         return None;
     }
     let mut files = HashSet::new();

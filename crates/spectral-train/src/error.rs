@@ -1,6 +1,7 @@
 //! What can go wrong, sorted by whose turn it is to act.
 
 use crate::store::StoreError;
+use spectral_agent::lockstep::DeviceFailure;
 use spectral_agent::settings::SettingError;
 use spectral_env::TaskError;
 
@@ -13,14 +14,17 @@ pub enum TrainError {
     Store(StoreError),
     /// A file of the run does not make sense.
     Data(String),
+    /// A device failed.
+    Device(String),
 }
 
 impl TrainError {
-    /// The process's exit code: 2 for usage, 3 for data.
+    /// The process's exit code: 2 for usage, 3 for data, 5 for a device.
     pub fn exit_code(&self) -> u8 {
         match self {
             TrainError::Usage(_) => 2,
             TrainError::Store(_) | TrainError::Data(_) => 3,
+            TrainError::Device(_) => 5,
         }
     }
 }
@@ -29,6 +33,7 @@ impl std::fmt::Display for TrainError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TrainError::Usage(text) | TrainError::Data(text) => f.write_str(text),
+            TrainError::Device(text) => write!(f, "the device failed: {text}"),
             TrainError::Store(error) => error.fmt(f),
         }
     }
@@ -39,6 +44,12 @@ impl std::error::Error for TrainError {}
 impl From<StoreError> for TrainError {
     fn from(error: StoreError) -> Self {
         TrainError::Store(error)
+    }
+}
+
+impl From<DeviceFailure> for TrainError {
+    fn from(error: DeviceFailure) -> Self {
+        TrainError::Device(error.0)
     }
 }
 

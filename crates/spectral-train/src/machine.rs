@@ -1,5 +1,6 @@
 //! What the machine offers: processor, memory, time.
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The hardware of a run, as its directory records it.
@@ -33,6 +34,39 @@ pub fn available_memory() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Bytes that this process may still write on the disk of a folder, or of the nearest one above it that exists; `None` if
+/// the system does not say.
+#[cfg(unix)]
+pub fn free_disk(folder: &Path) -> Option<u64> {
+    let existing = folder.ancestors().find(|f| f.exists()).unwrap_or(Path::new("."));
+    let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
+    let found = rustix::fs::statvfs(existing).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The system does not say.
+#[cfg(not(unix))]
+pub fn free_disk(_folder: &Path) -> Option<u64> {
+    None
+}
+
+/// Ties the calling thread to one of the cores that this process may use, counted round and round; without effect where the
+/// system does not let it.
+pub fn pin_to_core(number: usize) {
+    #[cfg(target_os = "linux")]
+    if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
+        let cores: Vec<usize> =
+            (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        if let Some(&core) = cores.get(number % cores.len().max(1)) {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(core);
+            let _ = rustix::thread::sched_setaffinity(None, &one);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = number;
 }
 
 /// Seconds since 1970.

@@ -55,7 +55,7 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes the folder and writes `run.toml`. A folder that exists and is not empty is refused.
-    pub fn create(path: &Path, plan: &Plan, command: &str) -> Result<Self, TrainError> {
+    pub fn create(path: &Path, plan: &Plan, command: &str, device: &str) -> Result<Self, TrainError> {
         // What a process killed before it had written `run.toml` left behind is nothing worth keeping.
         let counts = |name: &str| name != LOCK && !is_temporary(name);
         let occupied = std::fs::read_dir(path)
@@ -67,7 +67,8 @@ impl RunDir {
             )));
         }
         let dir = RunDir { path: path.into() };
-        let text = plan.to_toml(&timestamp(), command, &Hardware::here());
+        let hardware = Hardware { device: device.into(), ..Hardware::here() };
+        let text = plan.to_toml(&timestamp(), command, &hardware);
         // What cannot be read back could never be resumed.
         let unfit = |why: String| TrainError::Usage(format!("this run could not be resumed: {why}"));
         let copy = Plan::from_toml(&text, Path::new("its run.toml")).map_err(|e| unfit(e.to_string()))?;
@@ -130,6 +131,25 @@ impl RunDir {
         write_atomically(&file, |out| out.write_all(text.as_bytes()))?;
         plan.frames = frames;
         Ok(())
+    }
+
+    /// Adds a device to those that `run.toml` names, unless it is the one named last.
+    pub fn record_device(&self, device: &str) -> Result<(), TrainError> {
+        let file = self.path.join("run.toml");
+        let text = std::fs::read_to_string(&file).map_err(|e| StoreError::io(&file, "read", e))?;
+        let table: toml::Table = text.parse().unwrap_or_default();
+        let known = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
+        if known.rsplit(", then ").next() == Some(device) {
+            return Ok(());
+        }
+        let old = format!("\ndevice = {}\n", quote(known));
+        let new = format!("\ndevice = {}\n", quote(&format!("{known}, then {device}")));
+        let Some((head, tail)) = text.split_once("\n[hardware]\n").filter(|(_, tail)| tail.contains(&old))
+        else {
+            return Ok(());
+        };
+        let text = format!("{head}\n[hardware]\n{}", tail.replacen(&old, &new, 1));
+        Ok(write_atomically(&file, |out| out.write_all(text.as_bytes()))?)
     }
 
     /// Rewrites `state.toml`.

@@ -1,60 +1,22 @@
-//! A population at work on the cores of a CPU.
-//!
-//! Agents share nothing, so nothing has to wait: each thread takes the agent that is furthest behind, trains it for a
-//! fraction of a second and puts it back. Who trains when never changes a result, because every agent's randomness is keyed
-//! by its own seed and step.
+//! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
-use crate::agent_run::AgentRun;
-use crate::checkpoint::{Checkpoints, Cost};
+use crate::checkpoint::{Checkpoints, Loaded};
+use crate::cores::Cores;
+use crate::devices::{self, Chosen, DeviceChoice};
 use crate::error::TrainError;
-use crate::machine::{available_memory, human_bytes};
-use crate::plan::{AgentPlan, MOST_FRAMES, Plan};
+use crate::memory::{Memory, light_checkpoints};
+use crate::pipeline::Pipeline;
+use crate::plan::{MOST_FRAMES, Plan};
+pub use crate::population::{AgentProgress, Observer};
+use crate::population::{Population, Sitting};
 use crate::run_dir::{AgentState, RunDir, Status};
-use crate::store::{StoreError, write_atomically};
+use crate::store::write_atomically;
 use crate::workshop::Workshop;
-use rayon::{ThreadPool, ThreadPoolBuilder};
-use spectral_agent::learner::memory_bytes;
 use spectral_core::bytes::StateWriter;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-
-/// How long a thread stays with one agent.
-const SLICE: Duration = Duration::from_millis(50);
-/// How often the observer is told.
-const TICK: Duration = Duration::from_millis(100);
-/// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
-const SHORTEST_TICK: Duration = Duration::from_millis(2);
-/// Beyond this, bytes could no longer be counted.
-const MOST_TRANSITIONS: usize = 1_000_000_000_000_000;
-/// More threads than any machine has for this.
-const MOST_THREADS: usize = 4096;
-
-/// Where one agent stands, for people who watch.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AgentProgress {
-    /// Frames seen.
-    pub frames: u64,
-    /// Mean score of about the last twenty episodes.
-    pub score: Option<f64>,
-    /// Why it was stopped.
-    pub stopped: Option<String>,
-    /// Rewards beyond the codec's capacity.
-    pub saturated: u64,
-}
-
-/// Told how the work goes.
-pub trait Observer: Sync {
-    /// Called about ten times a second, with one entry per agent in the plan's order.
-    fn tick(&self, _progress: &[AgentProgress]) {}
-    /// Called after each checkpoint.
-    fn checkpoint(&self, _cost: Cost) {}
-}
-
-/// Watches nothing.
-impl Observer for () {}
 
 /// How a sitting ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,55 +29,27 @@ pub struct Outcome {
     pub agents: Vec<AgentProgress>,
 }
 
-/// Memory that a plan needs and the machine has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// Bytes that the population needs.
-    pub needed: u64,
-    /// Bytes that the machine can give, if it says so.
-    pub available: Option<u64>,
-}
-
-impl Memory {
-    /// What this plan needs.
-    pub fn of(plan: &Plan, workshop: &Workshop) -> Result<Self, TrainError> {
-        let task = workshop.task(plan)?;
-        let mut needed = 0;
-        for agent in &plan.agents {
-            let replay = agent.settings.replay;
-            if replay > MOST_TRANSITIONS {
-                return Err(TrainError::Usage(format!(
-                    "a replay of {replay} transitions is more than any memory holds: use a smaller one (--set replay=…)"
-                )));
-            }
-            needed += memory_bytes(&agent.settings, task.spec(), workshop.codec(agent)?.as_ref())?;
-        }
-        Ok(Memory { needed, available: available_memory() })
-    }
-
-    /// Refuses what does not fit.
-    pub fn check(&self) -> Result<(), TrainError> {
-        match self.available {
-            Some(available) if self.needed > available => Err(TrainError::Usage(format!(
-                "this run needs {} of memory and {} is available: use fewer agents or seeds, or a smaller replay \
-                 (--set replay=…)",
-                human_bytes(self.needed),
-                human_bytes(available)
-            ))),
-            _ => Ok(()),
-        }
-    }
+/// How to go on with a run; by default as before, from the newest checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resumption<'a> {
+    /// A later end.
+    pub frames: Option<u64>,
+    /// Threads; 0 uses every core.
+    pub threads: usize,
+    /// Another checkpoint than the newest.
+    pub checkpoint: Option<&'a Path>,
+    /// Another device than the run asked for when it was made.
+    pub device: Option<DeviceChoice>,
 }
 
 /// A run: its directory, its plan, its population.
 pub struct Trainer {
     dir: RunDir,
     plan: Plan,
-    agents: Vec<AgentRun>,
+    population: Box<dyn Population>,
     checkpoints: Checkpoints,
-    /// One pool per worker; its threads share the large matrix products of the agent at hand.
-    pools: Vec<ThreadPool>,
     seconds_before: f64,
+    notes: Vec<String>,
     /// Keeps other processes out of the folder.
     _lock: File,
 }
@@ -123,11 +57,14 @@ pub struct Trainer {
 impl Trainer {
     /// Starts a new run in a new folder.
     pub fn create(path: &Path, plan: Plan, workshop: &Workshop, command: &str) -> Result<Self, TrainError> {
-        Memory::of(&plan, workshop)?.check()?;
-        let pools = pools(&plan)?;
-        let dir = RunDir::create(path, &plan, command)?;
+        let (chosen, note) = devices::choose(&plan, workshop)?;
+        Memory::of(&plan, workshop, &chosen)?.check()?;
+        let dir = RunDir::create(path, &plan, command, &chosen.name(plan.precision))?;
         let lock = dir.lock()?;
-        Self::fresh(dir, plan, workshop, pools, lock)
+        let mut notes: Vec<String> = note.into_iter().collect();
+        let mut population = populate(&dir, &plan, workshop, &chosen, &mut notes)?;
+        let light = decide_light(&dir, &plan, population.as_mut(), &mut notes);
+        Self::fresh(dir, plan, population, light, notes, lock)
     }
 
     /// Goes on with a run from its newest checkpoint, or from a chosen one.
@@ -138,18 +75,29 @@ impl Trainer {
         threads: usize,
         chosen: Option<&Path>,
     ) -> Result<Self, TrainError> {
+        let how = Resumption { frames, threads, checkpoint: chosen, device: None };
+        Self::resume_with(path, workshop, how)
+    }
+
+    /// Goes on with a run, perhaps elsewhere or further than it was planned.
+    pub fn resume_with(path: &Path, workshop: &Workshop, how: Resumption<'_>) -> Result<Self, TrainError> {
         let (dir, mut plan) = RunDir::open(path)?;
-        plan.threads = threads;
-        if let Some(frames) = frames.filter(|&f| f < plan.frames || f > MOST_FRAMES) {
+        plan.threads = how.threads;
+        plan.device = how.device.unwrap_or(plan.device);
+        if let Some(frames) = how.frames.filter(|&f| f < plan.frames || f > MOST_FRAMES) {
             return Err(TrainError::Usage(format!(
                 "--frames {frames}: the run is planned for {} frames already; give more, up to {MOST_FRAMES}",
                 plan.frames
             )));
         }
         let lock = dir.lock()?;
-        Memory::of(&plan, workshop)?.check()?;
-        let pools = pools(&plan)?;
-        let loaded = Checkpoints::load(&dir, &plan, workshop, chosen)?;
+        let (chosen, note) = devices::choose(&plan, workshop)?;
+        Memory::of(&plan, workshop, &chosen)?.check()?;
+        let mut notes: Vec<String> = note.into_iter().collect();
+        let mut population = populate(&dir, &plan, workshop, &chosen, &mut notes)?;
+        let later = Plan { frames: how.frames.unwrap_or(plan.frames), ..plan.clone() };
+        let light = decide_light(&dir, &later, population.as_mut(), &mut notes);
+        let loaded = Checkpoints::load(&dir, &plan, population.as_mut(), how.checkpoint, light)?;
         if loaded.is_none() && dir.has_progress() {
             return Err(TrainError::Data(format!(
                 "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
@@ -157,27 +105,34 @@ impl Trainer {
                 dir.checkpoints().display()
             )));
         }
-        if let Some(frames) = frames {
+        if let Some(frames) = how.frames {
             dir.extend(&mut plan, frames)?;
         }
-        let Some((checkpoints, agents)) = loaded else {
-            return Self::fresh(dir, plan, workshop, pools, lock);
+        dir.record_device(&chosen.name(plan.precision))?;
+        let Some(Loaded { checkpoints, without_replay }) = loaded else {
+            return Self::fresh(dir, plan, population, light, notes, lock);
         };
+        if without_replay {
+            notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
+        }
         let seconds_before = dir.seconds();
-        Ok(Trainer { dir, plan, agents, checkpoints, pools, seconds_before, _lock: lock })
+        Ok(Trainer { dir, plan, population, checkpoints, seconds_before, notes, _lock: lock })
     }
 
     fn fresh(
         dir: RunDir,
         plan: Plan,
-        workshop: &Workshop,
-        pools: Vec<ThreadPool>,
+        mut population: Box<dyn Population>,
+        light: bool,
+        notes: Vec<String>,
         lock: File,
     ) -> Result<Self, TrainError> {
-        let make = |agent: &AgentPlan| AgentRun::create(&plan, agent, workshop, &dir.agent(&agent.id));
-        let agents = plan.agents.iter().map(make).collect::<Result<_, _>>()?;
-        let checkpoints = Checkpoints::new(&dir, &plan);
-        Ok(Trainer { dir, plan, agents, checkpoints, pools, seconds_before: 0.0, _lock: lock })
+        for (number, agent) in plan.agents.iter().enumerate() {
+            let columns = population.metric_columns(number);
+            population.actor(number).create_files(&dir.agent(&agent.id), &columns)?;
+        }
+        let checkpoints = Checkpoints::new(&dir, &plan, light);
+        Ok(Trainer { dir, plan, population, checkpoints, seconds_before: 0.0, notes, _lock: lock })
     }
 
     /// The run's plan.
@@ -190,18 +145,23 @@ impl Trainer {
         &self.dir
     }
 
+    /// What was decided for the user and should be told: the device, and checkpoints that leave something out.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// Trains to the planned end, or until `interrupt` is set; either way the last thing done is a checkpoint.
     pub fn run(&mut self, observer: &dyn Observer, interrupt: &AtomicBool) -> Result<Outcome, TrainError> {
         let start = Instant::now();
         self.write_state(Status::Running, self.seconds_before)?;
         loop {
             let due = Instant::now() + Duration::from_secs_f64(self.plan.checkpoint_seconds);
-            self.sitting(observer, interrupt, due)?;
-            let mut agents: Vec<&mut AgentRun> = self.agents.iter_mut().collect();
-            let cost = self.checkpoints.write(&mut agents)?;
+            self.population.train(Sitting { frames: self.plan.frames, due, interrupt, observer })?;
+            let cost = self.checkpoints.write(self.population.as_mut())?;
             observer.checkpoint(cost);
             let seconds = self.seconds_before + start.elapsed().as_secs_f64();
-            let done = self.agents.iter().all(|a| a.stopped().is_some() || a.frames() >= self.plan.frames);
+            let done = (0..self.population.len())
+                .all(|agent| !self.population.actor(agent).is_active(self.plan.frames));
             let status = match (done, interrupt.load(Ordering::Relaxed)) {
                 (true, _) => Status::Finished,
                 (false, true) => Status::Interrupted,
@@ -212,87 +172,32 @@ impl Trainer {
             }
             self.write_state(status, seconds)?;
             if status != Status::Running {
-                let agents = self.agents.iter().map(progress_of).collect();
+                let progress = |agent| AgentProgress::of(self.population.actor(agent));
+                let agents = (0..self.plan.agents.len()).map(progress).collect();
                 return Ok(Outcome { status, seconds, agents });
             }
         }
     }
 
-    /// Trains until the checkpoint is due, everything is done, or the user interrupts.
-    fn sitting(
-        &mut self,
-        observer: &dyn Observer,
-        interrupt: &AtomicBool,
-        due: Instant,
-    ) -> Result<(), TrainError> {
-        let frames = self.plan.frames;
-        let progress = Mutex::new(self.agents.iter().map(progress_of).collect::<Vec<_>>());
-        let queue: Mutex<Vec<(usize, &mut AgentRun)>> = Mutex::new(
-            self.agents
-                .iter_mut()
-                .enumerate()
-                .filter(|(_, a)| a.stopped().is_none() && a.frames() < frames)
-                .collect(),
-        );
-        let failure: Mutex<Option<TrainError>> = Mutex::new(None);
-        let (running, ended) = (Mutex::new(self.pools.len()), Condvar::new());
-        let stop = AtomicBool::new(false);
-        let halt = || stop.load(Ordering::Relaxed) || interrupt.load(Ordering::Relaxed);
-        let worker = || {
-            let _ended = Ended { running: &running, ended: &ended, stop: &stop };
-            while !halt() {
-                let Some((index, agent)) = take_furthest_behind(&queue) else { break };
-                let slice = Instant::now() + SLICE;
-                let mut count = 0u32;
-                let result = agent.advance(frames, || {
-                    count += 1;
-                    // Reading the clock at every step would cost as much as a built-in task's step.
-                    count.is_multiple_of(16) && (Instant::now() >= slice || halt())
-                });
-                lock(&progress)[index] = progress_of(agent);
-                if let Err(error) = result {
-                    lock(&failure).get_or_insert(error);
-                    stop.store(true, Ordering::Relaxed);
-                } else if agent.stopped().is_none() && agent.frames() < frames {
-                    lock(&queue).push((index, agent));
-                }
+    fn write_state(&mut self, status: Status, seconds: f64) -> Result<(), TrainError> {
+        let state = |agent: usize| {
+            let actor = self.population.actor(agent);
+            AgentState {
+                id: actor.plan().id.clone(),
+                frames: actor.frames(),
+                finished: actor.frames() >= self.plan.frames,
+                stopped: actor.stopped().map(String::from),
             }
         };
-        std::thread::scope(|scope| {
-            for pool in &self.pools {
-                scope.spawn(|| pool.install(worker));
-            }
-            let mut left = lock(&running);
-            while *left > 0 {
-                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(SHORTEST_TICK);
-                left = ended.wait_timeout(left, tick).unwrap_or_else(|e| e.into_inner()).0;
-                drop(left);
-                observer.tick(&lock(&progress));
-                if Instant::now() >= due {
-                    stop.store(true, Ordering::Relaxed);
-                }
-                left = lock(&running);
-            }
-        });
-        failure.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
-    }
-
-    fn write_state(&self, status: Status, seconds: f64) -> Result<(), TrainError> {
-        let state = |a: &AgentRun| AgentState {
-            id: a.id().into(),
-            frames: a.frames(),
-            finished: a.frames() >= self.plan.frames,
-            stopped: a.stopped().map(String::from),
-        };
-        let agents: Vec<AgentState> = self.agents.iter().map(state).collect();
+        let agents: Vec<AgentState> = (0..self.plan.agents.len()).map(state).collect();
         self.dir.write_state(status, seconds, &agents)
     }
 
-    fn write_models(&self) -> Result<(), StoreError> {
-        for agent in &self.agents {
+    fn write_models(&mut self) -> Result<(), TrainError> {
+        for (number, agent) in self.plan.agents.iter().enumerate() {
             let mut model = StateWriter::default();
-            agent.learner().save_model(&mut model);
-            let path = self.dir.agent(agent.id()).join("model.bin");
+            self.population.save_model(number, &mut model)?;
+            let path = self.dir.agent(&agent.id).join("model.bin");
             write_atomically(&path, |out| {
                 let mut container = crate::store::ContainerWriter::new(out)?;
                 container.section("model", &model.into_bytes())?;
@@ -303,58 +208,34 @@ impl Trainer {
     }
 }
 
-fn progress_of(agent: &AgentRun) -> AgentProgress {
-    AgentProgress {
-        frames: agent.frames(),
-        score: agent.recent_score(),
-        stopped: agent.stopped().map(String::from),
-        saturated: agent.saturated(),
+/// A fresh population where it was chosen to train. A GPU that was found and then fails is replaced by the CPU only if the
+/// user left the choice open.
+fn populate(
+    dir: &RunDir,
+    plan: &Plan,
+    workshop: &Workshop,
+    chosen: &Chosen,
+    notes: &mut Vec<String>,
+) -> Result<Box<dyn Population>, TrainError> {
+    if *chosen == Chosen::Cpu {
+        return Ok(Box::new(Cores::new(plan, workshop)?));
+    }
+    match Pipeline::new(plan, workshop, chosen) {
+        Err(TrainError::Device(reason)) if plan.device == DeviceChoice::Auto => {
+            Memory::of(plan, workshop, &Chosen::Cpu)?.check()?;
+            *notes = vec![format!("trains on the CPU: {reason}")];
+            dir.record_device(&Chosen::Cpu.name(plan.precision))?;
+            Ok(Box::new(Cores::new(plan, workshop)?))
+        }
+        made => Ok(Box::new(made?)),
     }
 }
 
-fn take_furthest_behind<'a>(
-    queue: &Mutex<Vec<(usize, &'a mut AgentRun)>>,
-) -> Option<(usize, &'a mut AgentRun)> {
-    let mut queue = lock(queue);
-    let furthest = (0..queue.len()).min_by_key(|&i| (queue[i].1.frames(), queue[i].0))?;
-    Some(queue.swap_remove(furthest))
-}
-
-/// Says that a worker has ended, even if it panicked: else the others would be waited for without end.
-struct Ended<'a> {
-    running: &'a Mutex<usize>,
-    ended: &'a Condvar,
-    stop: &'a AtomicBool,
-}
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.stop.store(true, Ordering::Relaxed);
-        }
-        *lock(self.running) -= 1;
-        self.ended.notify_all();
-    }
-}
-
-/// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// As many workers as there are agents and threads for; threads left over serve each agent's large matrix products.
-fn pools(plan: &Plan) -> Result<Vec<ThreadPool>, TrainError> {
-    let threads = match plan.threads {
-        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
-        n if n <= MOST_THREADS => n,
-        n => {
-            return Err(TrainError::Usage(format!(
-                "{n} threads are too many: 1 to {MOST_THREADS}, or 0 for all"
-            )));
-        }
-    };
-    let workers = threads.min(plan.agents.len()).max(1);
-    let pool = || ThreadPoolBuilder::new().num_threads((threads / workers).max(1)).build();
-    let refused = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
-    (0..workers).map(|_| pool().map_err(refused)).collect()
+fn decide_light(dir: &RunDir, plan: &Plan, population: &mut dyn Population, notes: &mut Vec<String>) -> bool {
+    let folder = dir.checkpoints();
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let taken = entries.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum();
+    let (light, note) = light_checkpoints(plan, population.actor(0).task(), &folder, taken);
+    notes.extend(note);
+    light
 }

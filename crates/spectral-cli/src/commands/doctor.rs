@@ -5,6 +5,7 @@ use crate::failure::{Failure, SUCCESS};
 use crate::table::Table;
 use serde_json::json;
 use spectral_nn::Cpu;
+use spectral_train::devices;
 use spectral_train::machine::{Hardware, available_memory, human_bytes};
 
 /// Looks around.
@@ -17,7 +18,9 @@ pub fn run(args: &TableArgs) -> Result<u8, Failure> {
     table.row(vec![json!("vector instructions"), json!(format!("{:?}", Cpu::new().instructions()))]);
     let memory = available_memory().map_or("unknown".into(), human_bytes);
     table.row(vec![json!("memory available"), json!(memory)]);
-    table.row(vec![json!("device"), json!("cpu (this version trains on the CPU only)")]);
+    for device in devices::describe() {
+        table.row(vec![json!("GPU"), json!(device)]);
+    }
     let here = std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default();
     let probe = std::path::Path::new(".spectral-doctor-probe");
     let writable = std::fs::write(probe, b"").and_then(|()| std::fs::remove_file(probe));

@@ -5,11 +5,15 @@ use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::progress::{Progress, duration};
 use crate::table::count;
+use spectral_agent::settings::{Setting, SettingError};
 use spectral_train::config::Configuration;
+use spectral_train::devices::{self, DeviceChoice};
+use spectral_train::error::TrainError;
 use spectral_train::machine::{Hardware, human_bytes};
+use spectral_train::memory::Memory;
 use spectral_train::plan::Plan;
 use spectral_train::run_dir::Status;
-use spectral_train::trainer::{Memory, Trainer};
+use spectral_train::trainer::{Resumption, Trainer};
 use spectral_train::workshop::Workshop;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -21,7 +25,8 @@ pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
     if let Some(path) = &args.config {
         config.file(path)?;
     }
-    let named = [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds)];
+    let named =
+        [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds), ("device", &args.device)];
     for (key, value) in named.into_iter().chain(args.game.settings()) {
         if let Some(value) = value {
             config.add(key, value.clone())?;
@@ -37,7 +42,10 @@ pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
     let workshop = Workshop::default();
     announce(&plan, &workshop)?;
     if args.dry_run {
-        print(&plan.to_toml("(not created)", &command_line(), &Hardware::here()))?;
+        let (chosen, note) = devices::choose(&plan, &workshop)?;
+        note.iter().for_each(|note| note!("{note}"));
+        let hardware = Hardware { device: chosen.name(plan.precision), ..Hardware::here() };
+        print(&plan.to_toml("(not created)", &command_line(), &hardware))?;
         return Ok(SUCCESS);
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.task));
@@ -48,29 +56,37 @@ pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
 /// Goes on with a run.
 pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
     let workshop = Workshop::default();
-    let mut trainer =
-        Trainer::resume(&args.run, &workshop, args.frames, args.threads, args.checkpoint.as_deref())?;
+    let parse = |text: &str| {
+        DeviceChoice::parse(text).map_err(|expected| SettingError::bad("device", text, expected))
+    };
+    let how = Resumption {
+        frames: args.frames,
+        threads: args.threads,
+        checkpoint: args.checkpoint.as_deref(),
+        device: args.device.as_deref().map(parse).transpose().map_err(TrainError::from)?,
+    };
+    let mut trainer = Trainer::resume_with(&args.run, &workshop, how)?;
     note!("resuming {}", args.run.display());
     work(&mut trainer)
 }
 
 /// Says what a plan will do and need, and refuses what does not fit.
 pub fn announce(plan: &Plan, workshop: &Workshop) -> Result<(), Failure> {
-    let memory = Memory::of(plan, workshop)?;
-    let available = memory.available.map_or(String::new(), |b| format!(" of {} available", human_bytes(b)));
+    let (chosen, _) = devices::choose(plan, workshop)?;
+    let memory = Memory::of(plan, workshop, &chosen)?;
     note!(
-        "{}: {} agents, {} frames each, protocol {}; memory {}{available}",
+        "{}: {} agents, {} frames each, protocol {}; memory {memory}",
         plan.task,
         plan.agents.len(),
         count(plan.frames),
         plan.protocol,
-        human_bytes(memory.needed),
     );
     Ok(memory.check()?)
 }
 
 /// Trains to the end or to the first Ctrl-C, and says how it ended.
 pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
+    trainer.notes().iter().for_each(|note| note!("{note}"));
     let progress = Progress::new(trainer.plan());
     let outcome = trainer.run(&progress, interrupt());
     progress.finish();

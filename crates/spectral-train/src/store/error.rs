@@ -86,6 +86,13 @@ pub enum StoreError {
         /// The length that the checkpoint recorded.
         recorded: u64,
     },
+    /// What was to be written could not be had.
+    Source {
+        /// The folder that it was meant for.
+        path: PathBuf,
+        /// Why not.
+        detail: String,
+    },
     /// A row has another number of fields than the table has columns.
     Columns {
         /// The table concerned.
@@ -126,6 +133,7 @@ impl StoreError {
             | StoreError::MissingSection { path, .. }
             | StoreError::Mismatch { path, .. }
             | StoreError::TooShort { path, .. }
+            | StoreError::Source { path, .. }
             | StoreError::Columns { path, .. } => path,
         }
     }
@@ -133,7 +141,13 @@ impl StoreError {
     /// Whether the file itself is at fault, so that an older checkpoint may still be good; a full disk or a
     /// refused permission would meet the older one too.
     pub fn is_damage(&self) -> bool {
-        !matches!(self, StoreError::DiskFull { .. } | StoreError::Io { .. } | StoreError::Columns { .. })
+        !matches!(
+            self,
+            StoreError::DiskFull { .. }
+                | StoreError::Io { .. }
+                | StoreError::Source { .. }
+                | StoreError::Columns { .. }
+        )
     }
 }
 
@@ -186,6 +200,9 @@ impl fmt::Display for StoreError {
                 "{found} bytes long, but the checkpoint recorded {recorded}: rows are missing; restore the \
                  file from a copy or resume from an older checkpoint"
             ),
+            StoreError::Source { detail, .. } => {
+                write!(f, "no checkpoint was written: {detail}; earlier ones are as they were")
+            }
             StoreError::Columns { expected, found, .. } => {
                 write!(f, "a row of {found} fields does not fit the table's {expected} columns")
             }

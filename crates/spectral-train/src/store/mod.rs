@@ -17,7 +17,7 @@ pub use atomic::{sweep_temporaries, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;
-pub use segments::{Records, SegmentRef, append_segments, collect_garbage, load_segments};
+pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
 pub use tensorboard::EventWriter;
 
 use std::fs::{File, OpenOptions};
@@ -39,7 +39,7 @@ fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
 }
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -31,14 +31,32 @@ pub trait Records {
     fn oldest(&self) -> u64;
     /// One past the index of the newest record.
     fn newest(&self) -> u64;
-    /// Appends records `first..first + count`, all of them held, to `out`.
-    fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>);
+    /// Appends records `first..first + count`, all of them held, to `out`; a device may fail to give them back.
+    fn write_range(&mut self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<(), StateError>;
     /// The size of a record in bytes, by which segments are cut.
     fn bytes_per_record(&self) -> usize;
     /// Takes back what `write_range` wrote. Ranges come in ascending order without gaps; the first may begin
     /// before the oldest record that the ring keeps, so a ring either ignores such records or lets newer ones
     /// overwrite them.
     fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError>;
+}
+
+impl<R: Records + ?Sized> Records for &mut R {
+    fn oldest(&self) -> u64 {
+        (**self).oldest()
+    }
+    fn newest(&self) -> u64 {
+        (**self).newest()
+    }
+    fn write_range(&mut self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<(), StateError> {
+        (**self).write_range(first, count, out)
+    }
+    fn bytes_per_record(&self) -> usize {
+        (**self).bytes_per_record()
+    }
+    fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
+        (**self).read_range(first, count, bytes)
+    }
 }
 
 /// What a checkpoint remembers of a segment file.
@@ -134,8 +152,9 @@ impl SegmentRef {
 /// impl Records for Letters {
 ///     fn oldest(&self) -> u64 { 0 }
 ///     fn newest(&self) -> u64 { self.0.len() as u64 }
-///     fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>) {
+///     fn write_range(&mut self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<(), StateError> {
 ///         out.extend_from_slice(&self.0[first as usize..(first + count) as usize]);
+///         Ok(())
 ///     }
 ///     fn bytes_per_record(&self) -> usize { 1 }
 ///     fn read_range(&mut self, _: u64, _: u64, bytes: &[u8]) -> Result<(), StateError> {
@@ -147,9 +166,9 @@ impl SegmentRef {
 /// # let dir = std::env::temp_dir().join(format!("spectral-doc-segments-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
 /// let mut replay = Letters(b"spec".to_vec());
-/// let first = append_segments(&dir, "spectral-s1", &[], &replay)?;
+/// let first = append_segments(&dir, "spectral-s1", &[], &mut replay)?;
 /// replay.0.extend_from_slice(b"tral");
-/// let second = append_segments(&dir, "spectral-s1", &first, &replay)?; // writes "tral" only
+/// let second = append_segments(&dir, "spectral-s1", &first, &mut replay)?; // writes "tral" only
 /// assert_eq!(second[0], first[0]);
 /// let mut restored = Letters::default();
 /// load_segments(&dir, &second, &mut restored)?;
@@ -161,7 +180,7 @@ pub fn append_segments(
     dir: &Path,
     prefix: &str,
     previous: &[SegmentRef],
-    records: &dyn Records,
+    records: &mut dyn Records,
 ) -> Result<Vec<SegmentRef>, StoreError> {
     let (oldest, newest) = (records.oldest(), records.newest());
     let covered = previous.last().map_or(0, SegmentRef::end);
@@ -179,7 +198,9 @@ pub fn append_segments(
     while first < newest {
         let count = per_segment.min(newest - first);
         bytes.clear();
-        records.write_range(first, count, &mut bytes);
+        records
+            .write_range(first, count, &mut bytes)
+            .map_err(|e| StoreError::Source { path: dir.into(), detail: e.0 })?;
         manifest.push(write_segment(dir, prefix, first, count, &bytes)?);
         wrote = true;
         first += count;
@@ -340,7 +361,7 @@ mod tests {
         fn newest(&self) -> u64 {
             self.newest
         }
-        fn write_range(&self, first: u64, count: u64, out: &mut Vec<u8>) {
+        fn write_range(&mut self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<(), StateError> {
             assert!(
                 first >= self.oldest() && first + count <= self.newest,
                 "only held records are asked for"
@@ -350,6 +371,7 @@ mod tests {
                 out.extend_from_slice(&self.slots[(index % self.capacity) as usize].to_le_bytes());
                 out.resize(start + self.record_bytes, 0);
             }
+            Ok(())
         }
         fn bytes_per_record(&self) -> usize {
             self.record_bytes
@@ -398,7 +420,7 @@ mod tests {
                 }
                 let previous = kept.last().unwrap().1.clone();
                 let manifests: Vec<Vec<SegmentRef>> = (0..3)
-                    .map(|k| append_segments(dir.path(), prefixes[k], &previous[k], &rings[k]).unwrap())
+                    .map(|k| append_segments(dir.path(), prefixes[k], &previous[k], &mut rings[k]).unwrap())
                     .collect();
                 if below(4) == 0 {
                     // Killed before the commit: the run goes on from the last checkpoint, its new files
@@ -440,13 +462,13 @@ mod tests {
         let dir = ScratchDir::new();
         let mut ring = Ring::new(1000, 64);
         ring.push(1000);
-        let first = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        let first = append_segments(dir.path(), "a", &[], &mut ring).unwrap();
         ring.push(10);
-        let second = append_segments(dir.path(), "a", &first, &ring).unwrap();
+        let second = append_segments(dir.path(), "a", &first, &mut ring).unwrap();
         assert_eq!(second[0], first[0]);
         assert_eq!((second[1].first, second[1].count), (1000, 10));
         assert!(second[1].bytes < 400, "{} bytes for ten records", second[1].bytes);
-        let unchanged = append_segments(dir.path(), "a", &second, &ring).unwrap();
+        let unchanged = append_segments(dir.path(), "a", &second, &mut ring).unwrap();
         assert_eq!(unchanged, second);
         assert_eq!(dir.names().len(), 2);
     }
@@ -456,7 +478,7 @@ mod tests {
         let dir = ScratchDir::new();
         let mut ring = Ring::new(100, SEGMENT_BYTES / 2 - 1);
         ring.push(5);
-        let manifest = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        let manifest = append_segments(dir.path(), "a", &[], &mut ring).unwrap();
         assert_eq!(manifest.iter().map(|s| s.count).collect::<Vec<_>>(), [2, 2, 1]);
         assert_eq!(load(&dir, &manifest, &ring).unwrap(), ring);
     }
@@ -466,11 +488,11 @@ mod tests {
         let dir = ScratchDir::new();
         let mut ring = Ring::new(50, 16);
         ring.push(20);
-        let orphaned = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        let orphaned = append_segments(dir.path(), "a", &[], &mut ring).unwrap();
         let before = std::fs::read(dir.join(&orphaned[0].file)).unwrap();
         // The same records again, with other content, as after a resumption from before them.
         ring.slots[0] = 12345;
-        let committed = append_segments(dir.path(), "a", &[], &ring).unwrap();
+        let committed = append_segments(dir.path(), "a", &[], &mut ring).unwrap();
         assert_ne!(committed[0].file, orphaned[0].file);
         assert_eq!(std::fs::read(dir.join(&orphaned[0].file)).unwrap(), before);
         assert_eq!(load(&dir, &committed, &ring).unwrap(), ring);
@@ -487,7 +509,7 @@ mod tests {
         let mut manifest = Vec::new();
         for _ in 0..3 {
             ring.push(10);
-            manifest = append_segments(dir.path(), "a", &manifest, &ring).unwrap();
+            manifest = append_segments(dir.path(), "a", &manifest, &mut ring).unwrap();
         }
         let path = dir.join(&manifest[1].file);
         let whole = std::fs::read(&path).unwrap();
@@ -508,7 +530,7 @@ mod tests {
         assert!(matches!(failure(), StoreError::Mismatch { .. }));
         // Same range, sound file, other content: only the manifest's own checksum can tell.
         let mut part = Vec::new();
-        ring.write_range(10, 10, &mut part);
+        ring.clone().write_range(10, 10, &mut part).unwrap();
         part[40] ^= 1;
         let forged = write_segment(dir.path(), "c", 10, 10, &part).unwrap();
         std::fs::copy(dir.join(&forged.file), &path).unwrap();
@@ -524,7 +546,7 @@ mod tests {
         let mut manifest = Vec::new();
         for _ in 0..3 {
             ring.push(10);
-            manifest = append_segments(dir.path(), "a", &manifest, &ring).unwrap();
+            manifest = append_segments(dir.path(), "a", &manifest, &mut ring).unwrap();
         }
         let gap = [manifest[0].clone(), manifest[2].clone()];
         assert!(
@@ -532,8 +554,8 @@ mod tests {
         );
         let error = load(&dir, &manifest[1..], &ring).unwrap_err();
         assert!(error.to_string().contains("the replay needs 0..30"), "{error}");
-        let young = Ring::new(50, 16);
-        let error = append_segments(dir.path(), "a", &manifest, &young).unwrap_err();
+        let mut young = Ring::new(50, 16);
+        let error = append_segments(dir.path(), "a", &manifest, &mut young).unwrap_err();
         assert!(error.to_string().contains("reach record 30"), "{error}");
         let mut old = ring.clone();
         assert!(load_segments(dir.path(), &[], &mut old).is_err());

@@ -1,0 +1,390 @@
+//! The side of an agent that faces its task: environment, exploration, counters, schedule and files.
+//!
+//! What it learns with lives elsewhere: beside it on a CPU ([`AgentRun`](crate::agent_run::AgentRun)), or with a whole group
+//! on a device ([`Pipeline`](crate::pipeline::Pipeline)). Both play the same steps through this file.
+
+use crate::error::TrainError;
+use crate::plan::{AgentPlan, Plan};
+use crate::sinks::{Episode, Recorded, Sinks};
+use crate::store::{Field, StoreError};
+use crate::workshop::Workshop;
+use spectral_agent::codecs::Codec;
+use spectral_agent::replay::Outcome;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::reward::check_reward;
+use spectral_core::rng::{Purpose, Stream};
+use spectral_core::schedule::Linear;
+use spectral_env::{Env, Observation, TaskSpec};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Columns of `metrics.csv` before the learner's own.
+const COLUMNS: [&str; 7] =
+    ["frame", "updates", "episodes", "epsilon", "return_mean", "score_mean", "saturated"];
+
+/// One agent's environment with all that is counted, scheduled and written around it.
+pub struct Actor {
+    plan: AgentPlan,
+    env: Box<dyn Env>,
+    codec: Arc<dyn Codec>,
+    clock: Clock,
+    counters: Counters,
+    /// The environment's chance in the step that is under way.
+    chance: Stream,
+    files: Files,
+    /// Why it was stopped before its end.
+    stopped: Option<String>,
+}
+
+/// The protocol's periods in agent steps.
+#[derive(Clone, Debug, PartialEq)]
+struct Clock {
+    frames_per_step: u64,
+    learning_starts: u64,
+    update_period: u64,
+    target_period: u64,
+    log_period: u64,
+    exploration: Linear,
+}
+
+/// What moves with every step and is saved with every checkpoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Counters {
+    steps: u64,
+    episodes: u64,
+    saturated: u64,
+    /// The next step begins with a reset.
+    fresh: bool,
+    player_score: u8,
+    episode_steps: u64,
+    episode_return: f64,
+    episode_score: f64,
+    /// Over the logging interval: episodes, sum of returns, sum of scores.
+    interval: [f64; 3],
+    /// A moving average of scores for people to watch; it is not logged.
+    recent_score: f64,
+    /// The step at which replay was last empty: 0, or where a light checkpoint was resumed.
+    emptied: u64,
+}
+
+/// Metric files, which a restored agent opens only once its whole checkpoint has proved sound.
+enum Files {
+    Closed,
+    Recorded(Recorded),
+    Open(Box<Sinks>),
+}
+
+impl Clock {
+    fn new(plan: &Plan, agent: &AgentPlan, frames_per_step: u64) -> Self {
+        let s = &agent.settings;
+        let steps = |frames: u64| frames.div_ceil(frames_per_step).max(1);
+        Clock {
+            frames_per_step,
+            learning_starts: steps(s.learning_starts),
+            update_period: steps(s.update_period),
+            target_period: steps(s.target_period),
+            log_period: steps(plan.log_frames),
+            exploration: Linear {
+                from: s.epsilon_start,
+                to: s.epsilon_final,
+                start: s.learning_starts,
+                duration: s.epsilon_frames,
+            },
+        }
+    }
+}
+
+impl Actor {
+    /// A fresh agent's environment, before its first step. Its files are still closed.
+    pub fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
+        let env = workshop.task(plan)?;
+        Ok(Actor {
+            plan: agent.clone(),
+            codec: workshop.codec(agent)?,
+            clock: Clock::new(plan, agent, env.spec().frames_per_step),
+            counters: Counters { fresh: true, ..Counters::default() },
+            chance: Stream::new(agent.seed, Purpose::Environment, 0),
+            files: Files::Closed,
+            stopped: None,
+            env,
+        })
+    }
+
+    /// Makes the agent's files in `folder`; `learner` names the learner's metrics.
+    pub fn create_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
+        let by_score = self.env.spec().max_player_score > 0;
+        self.files = Files::Open(Box::new(Sinks::create(folder, &columns(learner), by_score)?));
+        Ok(())
+    }
+
+    /// Whether [`open_files`](Actor::open_files) will find the files as long as the checkpoint says.
+    pub fn check_files(&self, folder: &Path) -> Result<(), StoreError> {
+        match &self.files {
+            Files::Recorded(recorded) => recorded.check(folder),
+            _ => Ok(()),
+        }
+    }
+
+    /// Cuts the agent's files back to where the checkpoint left them, and goes on with them.
+    pub fn open_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
+        if let Files::Recorded(recorded) = &self.files {
+            self.files = Files::Open(Box::new(Sinks::resume(folder, &columns(learner), recorded)?));
+        }
+        Ok(())
+    }
+
+    fn sinks(&mut self) -> &mut Sinks {
+        match &mut self.files {
+            Files::Open(sinks) => sinks,
+            _ => unreachable!("files are opened before the first step"),
+        }
+    }
+
+    /// Begins a step: resets the task if an episode ended, and looks at it.
+    pub fn begin(&mut self, out: Observation<'_>) {
+        let c = &mut self.counters;
+        self.chance = Stream::new(self.plan.seed, Purpose::Environment, c.steps);
+        if c.fresh {
+            self.env.reset(&mut self.chance);
+            c.fresh = false;
+            c.player_score = 0;
+        }
+        self.env.observe(out);
+    }
+
+    /// The random action of the step under way, if exploration wants one.
+    pub fn explore(&self) -> Option<usize> {
+        let steps = self.counters.steps;
+        let mut explore = Stream::new(self.plan.seed, Purpose::Exploration, steps);
+        let epsilon = self.clock.exploration.at(steps * self.clock.frames_per_step);
+        explore.chance(epsilon).then(|| explore.below(self.env.spec().actions.len()))
+    }
+
+    /// Ends a step: plays the action and says what the learner should know of it. `None` if the task gave a reward that is
+    /// no number, which stops the agent; only its files can fail the call.
+    pub fn play(&mut self, action: usize) -> Result<Option<Outcome>, TrainError> {
+        let step = self.env.step(action, &mut self.chance);
+        let c = &mut self.counters;
+        c.steps += 1;
+        if let Err(error) = check_reward(step.reward, &self.env.spec().name, c.steps) {
+            self.stopped = Some(error.to_string());
+            return Ok(None);
+        }
+        c.saturated += u64::from(self.codec.saturates(step.reward));
+        let life_lost = step.life_lost && self.plan.settings.life_loss_terminal;
+        let outcome = Outcome {
+            action: action as u8,
+            reward: step.reward as f32,
+            terminal: step.terminated || (life_lost && !step.truncated),
+            truncated: step.truncated && !step.terminated,
+            player_score: c.player_score,
+        };
+        c.player_score = step.player_score;
+        c.episode_steps += 1;
+        c.episode_return += step.reward;
+        c.episode_score += step.score;
+        if step.terminated || step.truncated {
+            self.end_episode()?;
+        }
+        Ok(Some(outcome))
+    }
+
+    fn end_episode(&mut self) -> Result<(), TrainError> {
+        let (c, fps) = (&mut self.counters, self.clock.frames_per_step);
+        c.fresh = true;
+        c.episodes += 1;
+        let episode = Episode {
+            frame: c.steps * fps,
+            sum: c.episode_return,
+            score: c.episode_score,
+            length: c.episode_steps * fps,
+        };
+        c.interval = [c.interval[0] + 1.0, c.interval[1] + episode.sum, c.interval[2] + episode.score];
+        let rate = (1.0 / c.episodes as f64).max(0.05);
+        c.recent_score += rate * (episode.score - c.recent_score);
+        (c.episode_steps, c.episode_return, c.episode_score) = (0, 0.0, 0.0);
+        Ok(self.sinks().episode(episode)?)
+    }
+
+    /// Whether the learner is to be updated after the step that ended last.
+    pub fn update_due(&self) -> bool {
+        let Counters { steps, emptied, .. } = self.counters;
+        steps - emptied >= self.clock.learning_starts && steps.is_multiple_of(self.clock.update_period)
+    }
+
+    /// Whether the target network is to be refreshed after the step that ended last.
+    pub fn refresh_due(&self) -> bool {
+        self.counters.steps.is_multiple_of(self.clock.target_period)
+    }
+
+    /// Whether a row of metrics is to be written after the step that ended last.
+    pub fn log_due(&self) -> bool {
+        self.counters.steps.is_multiple_of(self.clock.log_period) || self.stopped.is_some()
+    }
+
+    /// Writes a row of metrics; what is not counted here comes from the learner.
+    pub fn log(
+        &mut self,
+        updates: u64,
+        learner: Vec<Option<f64>>,
+        td: impl Iterator<Item = (usize, f64, f64)>,
+    ) -> Result<(), TrainError> {
+        let c = &mut self.counters;
+        let [episodes, returns, scores] = std::mem::take(&mut c.interval);
+        let mean = |sum: f64| (episodes > 0.0).then(|| sum / episodes);
+        let frame = c.steps * self.clock.frames_per_step;
+        let mut row: Vec<Field> = vec![
+            frame.into(),
+            updates.into(),
+            c.episodes.into(),
+            self.clock.exploration.at(frame).into(),
+            mean(returns).into(),
+            mean(scores).into(),
+            c.saturated.into(),
+        ];
+        row.extend(learner.into_iter().map(Field::from));
+        Ok(self.sinks().metrics(&row, td)?)
+    }
+
+    /// Stops the agent for good.
+    pub fn stop(&mut self, reason: String) {
+        self.stopped = Some(reason);
+    }
+
+    /// Whether it has neither seen `frames` frames nor been stopped.
+    pub fn is_active(&self, frames: u64) -> bool {
+        self.stopped.is_none() && self.counters.steps < self.steps_of(frames)
+    }
+
+    /// The steps that it takes to see this many frames.
+    pub fn steps_of(&self, frames: u64) -> u64 {
+        frames.div_ceil(self.clock.frames_per_step)
+    }
+
+    /// Steps ended so far.
+    pub fn steps(&self) -> u64 {
+        self.counters.steps
+    }
+
+    /// Frames seen so far.
+    pub fn frames(&self) -> u64 {
+        self.counters.steps * self.clock.frames_per_step
+    }
+
+    /// What is to be trained.
+    pub fn plan(&self) -> &AgentPlan {
+        &self.plan
+    }
+
+    /// What the task says of itself.
+    pub fn task(&self) -> &TaskSpec {
+        self.env.spec()
+    }
+
+    /// The agent's codec.
+    pub fn codec(&self) -> &Arc<dyn Codec> {
+        &self.codec
+    }
+
+    /// Why it was stopped before its end.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// The mean score of about the last twenty episodes, once there is one.
+    pub fn recent_score(&self) -> Option<f64> {
+        (self.counters.episodes > 0).then_some(self.counters.recent_score)
+    }
+
+    /// Rewards so far that were beyond the codec's capacity.
+    pub fn saturated(&self) -> u64 {
+        self.counters.saturated
+    }
+
+    /// The step before which replay holds nothing: 0 unless a light checkpoint was resumed there.
+    pub fn emptied(&self) -> u64 {
+        self.counters.emptied
+    }
+
+    /// Says that replay is empty now: learning starts again when it holds as much as at the agent's first update.
+    pub fn empty_replay(&mut self) {
+        self.counters.emptied = self.counters.steps;
+    }
+
+    /// Writes the agent's state with the learner's part, as `learner` writes it, in its place. The files' rows are safe on
+    /// disk before the state speaks of them.
+    pub fn save<E: From<StoreError>>(
+        &mut self,
+        learner: impl FnOnce(&mut StateWriter) -> Result<(), E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut out = StateWriter::default();
+        self.counters.save(&mut out);
+        out.blob(self.stopped.as_deref().unwrap_or("").as_bytes());
+        self.env.save(&mut out);
+        learner(&mut out)?;
+        self.sinks().save(&mut out)?;
+        Ok(out.into_bytes())
+    }
+
+    /// Restores what [`save`](Actor::save) wrote; files stay closed.
+    pub fn restore(
+        &mut self,
+        state: &[u8],
+        learner: impl FnOnce(&mut StateReader<'_>) -> Result<(), StateError>,
+    ) -> Result<(), StateError> {
+        let mut from = StateReader::new(state);
+        self.counters = Counters::restore(&mut from)?;
+        let stopped = from.blob()?;
+        self.stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
+        self.env.restore(&mut from)?;
+        learner(&mut from)?;
+        self.files = Files::Recorded(Recorded::read(&mut from)?);
+        from.finish()
+    }
+}
+
+fn columns(learner: &[String]) -> Vec<String> {
+    COLUMNS.iter().map(|c| c.to_string()).chain(learner.iter().cloned()).collect()
+}
+
+impl Counters {
+    fn save(&self, out: &mut StateWriter) {
+        let counts = [self.steps, self.episodes, self.saturated, self.episode_steps, self.emptied];
+        // The last is a rare one, which checkpoints of older versions never have.
+        out.u64s(&counts[..if self.emptied == 0 { 4 } else { 5 }]);
+        out.bool(self.fresh);
+        out.u8(self.player_score);
+        out.f64s(&[self.episode_return, self.episode_score, self.recent_score]);
+        out.f64s(&self.interval);
+    }
+
+    fn restore(from: &mut StateReader<'_>) -> Result<Self, StateError> {
+        let foreign = || StateError("counters of another version".into());
+        let counts = from.u64s()?;
+        let (&[steps, episodes, saturated, episode_steps], rest) =
+            counts.split_first_chunk().ok_or_else(foreign)?;
+        let emptied = match rest {
+            [] => 0,
+            &[emptied] if emptied <= steps => emptied,
+            _ => return Err(foreign()),
+        };
+        let (fresh, player_score) = (from.bool()?, from.u8()?);
+        let &[episode_return, episode_score, recent_score] = from.f64s()?.as_slice() else {
+            return Err(foreign());
+        };
+        let interval = from.f64s()?.try_into().map_err(|_| foreign())?;
+        Ok(Counters {
+            steps,
+            episodes,
+            saturated,
+            fresh,
+            player_score,
+            episode_steps,
+            episode_return,
+            episode_score,
+            interval,
+            recent_score,
+            emptied,
+        })
+    }
+}

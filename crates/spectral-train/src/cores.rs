@@ -1,0 +1,179 @@
+//! A population at work on the cores of a CPU.
+//!
+//! Agents share nothing, so nothing has to wait: each thread takes the agent that is furthest behind, trains it for a
+//! fraction of a second and puts it back. Who trains when never changes a result, because every agent's randomness is keyed
+//! by its own seed and step.
+
+use crate::actor::Actor;
+use crate::agent_run::AgentRun;
+use crate::error::TrainError;
+use crate::plan::Plan;
+use crate::population::{AgentProgress, Population, Sitting, TICK};
+use crate::store::Records;
+use crate::workshop::Workshop;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use spectral_core::bytes::{StateError, StateWriter};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long a thread stays with one agent.
+const SLICE: Duration = Duration::from_millis(50);
+/// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
+const SHORTEST_TICK: Duration = Duration::from_millis(2);
+/// More threads than any machine has for this.
+const MOST_THREADS: usize = 4096;
+
+/// Agents that train one by one on the threads of a CPU.
+pub struct Cores {
+    agents: Vec<AgentRun>,
+    /// One pool per worker; its threads share the large matrix products of the agent at hand.
+    pools: Vec<ThreadPool>,
+}
+
+impl Cores {
+    /// A fresh population.
+    pub fn new(plan: &Plan, workshop: &Workshop) -> Result<Self, TrainError> {
+        let pools = pools(plan)?;
+        let agents =
+            plan.agents.iter().map(|agent| AgentRun::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
+        Ok(Cores { agents, pools })
+    }
+}
+
+impl Population for Cores {
+    fn len(&self) -> usize {
+        self.agents.len()
+    }
+
+    fn actor(&mut self, agent: usize) -> &mut Actor {
+        &mut self.agents[agent].actor
+    }
+
+    fn metric_columns(&mut self, agent: usize) -> Vec<String> {
+        self.agents[agent].learner.metric_columns()
+    }
+
+    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError> {
+        self.agents[agent].learner.save_model(out);
+        Ok(())
+    }
+
+    fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
+        let AgentRun { actor, learner } = &mut self.agents[agent];
+        actor.save(|out| {
+            learner.save(out);
+            Ok(())
+        })
+    }
+
+    fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
+        let AgentRun { actor, learner } = &mut self.agents[agent];
+        actor.restore(state, |from| learner.restore(from))
+    }
+
+    fn forget_before(&mut self, agent: usize, first: u64) {
+        self.agents[agent].learner.forget_before(first);
+    }
+
+    fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
+        Box::new(self.agents[agent].learner.replay_mut())
+    }
+
+    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError> {
+        let Sitting { frames, due, observer, .. } = sitting;
+        let progress =
+            Mutex::new(self.agents.iter().map(|a| AgentProgress::of(&a.actor)).collect::<Vec<_>>());
+        let active = self.agents.iter_mut().enumerate().filter(|(_, a)| a.actor.is_active(frames));
+        let queue: Mutex<Vec<(usize, &mut AgentRun)>> = Mutex::new(active.collect());
+        let failure: Mutex<Option<TrainError>> = Mutex::new(None);
+        let (running, ended) = (Mutex::new(self.pools.len()), Condvar::new());
+        let stop = AtomicBool::new(false);
+        let halt = || stop.load(Ordering::Relaxed) || sitting.interrupted();
+        let worker = || {
+            let _ended = Ended { running: &running, ended: &ended, stop: &stop };
+            while !halt() {
+                let Some((index, agent)) = take_furthest_behind(&queue) else { break };
+                let slice = Instant::now() + SLICE;
+                let mut count = 0u32;
+                let result = agent.advance(frames, || {
+                    count += 1;
+                    // Reading the clock at every step would cost as much as a built-in task's step.
+                    count.is_multiple_of(16) && (Instant::now() >= slice || halt())
+                });
+                lock(&progress)[index] = AgentProgress::of(&agent.actor);
+                if let Err(error) = result {
+                    lock(&failure).get_or_insert(error);
+                    stop.store(true, Ordering::Relaxed);
+                } else if agent.actor.is_active(frames) {
+                    lock(&queue).push((index, agent));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for pool in &self.pools {
+                scope.spawn(|| pool.install(worker));
+            }
+            let mut left = lock(&running);
+            while *left > 0 {
+                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(SHORTEST_TICK);
+                left = ended.wait_timeout(left, tick).unwrap_or_else(|e| e.into_inner()).0;
+                drop(left);
+                observer.tick(&lock(&progress));
+                if Instant::now() >= due {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                left = lock(&running);
+            }
+        });
+        failure.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
+    }
+}
+
+fn take_furthest_behind<'a>(
+    queue: &Mutex<Vec<(usize, &'a mut AgentRun)>>,
+) -> Option<(usize, &'a mut AgentRun)> {
+    let mut queue = lock(queue);
+    let furthest = (0..queue.len()).min_by_key(|&i| (queue[i].1.actor.frames(), queue[i].0))?;
+    Some(queue.swap_remove(furthest))
+}
+
+/// Says that a worker has ended, even if it panicked: else the others would be waited for without end.
+struct Ended<'a> {
+    running: &'a Mutex<usize>,
+    ended: &'a Condvar,
+    stop: &'a AtomicBool,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        *lock(self.running) -= 1;
+        self.ended.notify_all();
+    }
+}
+
+/// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The threads that a plan asks for.
+pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
+    match plan.threads {
+        0 => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
+        n if n <= MOST_THREADS => Ok(n),
+        n => Err(TrainError::Usage(format!("{n} threads are too many: 1 to {MOST_THREADS}, or 0 for all"))),
+    }
+}
+
+/// As many workers as there are agents and threads for; threads left over serve each agent's large matrix products.
+fn pools(plan: &Plan) -> Result<Vec<ThreadPool>, TrainError> {
+    let threads = threads(plan)?;
+    let workers = threads.min(plan.agents.len()).max(1);
+    let pool = || ThreadPoolBuilder::new().num_threads((threads / workers).max(1)).build();
+    let refused = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
+    (0..workers).map(|_| pool().map_err(refused)).collect()
+}

@@ -1,0 +1,326 @@
+//! The pipeline with learners on the CPU writes what the plain trainer writes, to the bit.
+
+use crate::checkpoint::Checkpoints;
+use crate::config::Configuration;
+use crate::devices::DeviceChoice;
+use crate::plan::Plan;
+use crate::run_dir::{RunDir, Status};
+use crate::store::{Container, testing::ScratchDir};
+use crate::trainer::{Resumption, Trainer};
+use crate::workshop::Workshop;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_env::{Env, Observation, ObservationSpec, Picture, Step, Stream, TaskSpec};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+const SMALL: [&str; 8] = [
+    "hidden=16",
+    "batch=8",
+    "replay=700",
+    "learning_starts=100",
+    "update_period=3",
+    "target_period=70",
+    "epsilon_frames=900",
+    "log_frames=130",
+];
+const FIVE: [&str; 2] = ["agents=spectral,popart,categorical,clipped,compressed", "seeds=4..4"];
+
+fn plan(task: &str, further: &[&str]) -> Plan {
+    let mut config = Configuration::default();
+    config.set(&format!("task={task}")).unwrap();
+    for pair in SMALL.iter().chain(&FIVE).chain(further) {
+        config.set(pair).unwrap();
+    }
+    config.plan().unwrap()
+}
+
+/// Everything of a run that must not depend on where it was trained: tables, models, and the newest checkpoint's sections.
+fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (dir, plan) = RunDir::open(run).unwrap();
+    let mut found = BTreeMap::new();
+    for agent in &plan.agents {
+        for entry in std::fs::read_dir(dir.agent(&agent.id)).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".csv") || name == "model.bin" {
+                found.insert(format!("{}/{name}", agent.id), std::fs::read(entry.path()).unwrap());
+            }
+        }
+        let newest = Checkpoints::list(&dir).unwrap().pop().unwrap();
+        let mut state = Container::open(&newest).unwrap().section(&format!("agent/{}", agent.id)).unwrap();
+        // The last things are the name and length of the event file, which holds wall-clock times.
+        let name = b"events.out.tfevents.";
+        let cut = state.windows(name.len()).rposition(|w| w == name).unwrap();
+        state.truncate(cut);
+        found.insert(format!("{}/checkpoint", agent.id), state);
+    }
+    found
+}
+
+#[track_caller]
+fn assert_same(found: &Path, expected: &Path) {
+    let (found, expected) = (results(found), results(expected));
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (name, bytes) in &expected {
+        let at = bytes.iter().zip(&found[name]).position(|(a, b)| a != b);
+        assert!(*bytes == found[name], "{name} differs at byte {at:?} of {}", bytes.len());
+    }
+}
+
+fn train(path: &Path, plan: &Plan, device: DeviceChoice, threads: usize) {
+    let plan = Plan { device, threads, ..plan.clone() };
+    let mut trainer = Trainer::create(path, plan, &Workshop::default(), "test").unwrap();
+    let outcome = trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    assert_eq!(outcome.status, Status::Finished);
+}
+
+fn resume(path: &Path, device: DeviceChoice, frames: Option<u64>) -> Vec<String> {
+    let how = Resumption { device: Some(device), frames, threads: 2, ..Resumption::default() };
+    let mut trainer = Trainer::resume_with(path, &Workshop::default(), how).unwrap();
+    trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    trainer.notes().to_vec()
+}
+
+#[test]
+fn five_codecs_write_the_same_files_with_any_number_of_threads() {
+    let dir = ScratchDir::new();
+    let tasks: [(&str, &[&str]); 3] = [
+        ("exponential-pong-mini", &["frames=1501"]),
+        ("catch-scale", &["frames=1300", "observation=planes", "agents=spectral,popart", "seeds=2"]),
+        // Frames that are no multiple of a step's.
+        ("pong-mini", &["frames=3003", "frame_skip=4", "prioritised=true", "double=true"]),
+    ];
+    for (task, further) in tasks {
+        let plan = plan(task, further);
+        train(&dir.join(&format!("{task}-cpu")), &plan, DeviceChoice::Cpu, 1);
+        for threads in [1, 2, 4] {
+            let path = dir.join(&format!("{task}-{threads}"));
+            train(&path, &plan, DeviceChoice::CpuLockstep, threads);
+            assert_same(&path, &dir.join(&format!("{task}-cpu")));
+        }
+    }
+}
+
+#[test]
+fn one_agent_alone_and_an_even_population_are_the_same_too() {
+    let dir = ScratchDir::new();
+    for (name, seeds) in [("one", "seeds=9..9"), ("four", "seeds=9..12")] {
+        let plan = plan("ponglantis-mini", &["agents=spectral", seeds, "frames=900"]);
+        train(&dir.join(&format!("{name}-cpu")), &plan, DeviceChoice::Cpu, 2);
+        train(&dir.join(name), &plan, DeviceChoice::CpuLockstep, 2);
+        assert_same(&dir.join(name), &dir.join(&format!("{name}-cpu")));
+    }
+}
+
+/// A checkpoint every few steps, so that most of the machinery between two of them is exercised at every kind of step.
+#[test]
+fn checkpoints_in_between_change_nothing() {
+    let dir = ScratchDir::new();
+    let set = [
+        "frames=60",
+        "checkpoint_seconds=0.000001",
+        "learning_starts=20",
+        "log_frames=13",
+        "target_period=7",
+    ];
+    let plan = plan("exponential-pong-mini", &[&set[..], &["agents=spectral,popart,compressed"]].concat());
+    train(&dir.join("often"), &plan, DeviceChoice::CpuLockstep, 2);
+    let once = Plan { checkpoint_seconds: 60.0, ..plan };
+    train(&dir.join("once"), &once, DeviceChoice::Cpu, 2);
+    assert_same(&dir.join("often"), &dir.join("once"));
+}
+
+#[test]
+fn runs_move_between_the_cpu_and_the_pipeline() {
+    let dir = ScratchDir::new();
+    let whole = plan("exponential-pong-mini", &["frames=2000"]);
+    train(&dir.join("whole"), &whole, DeviceChoice::Cpu, 2);
+    let moved = dir.join("moved");
+    train(&moved, &Plan { frames: 457, ..whole }, DeviceChoice::Cpu, 2);
+    for (device, frames) in [
+        (DeviceChoice::CpuLockstep, 911),
+        (DeviceChoice::Cpu, 1333),
+        (DeviceChoice::CpuLockstep, 1340),
+        (DeviceChoice::Cpu, 2000),
+    ] {
+        assert!(resume(&moved, device, Some(frames)).is_empty());
+    }
+    assert_same(&moved, &dir.join("whole"));
+    let text = std::fs::read_to_string(moved.join("run.toml")).unwrap();
+    assert!(
+        text.contains("device = \"cpu, then cpu-lockstep, then cpu, then cpu-lockstep, then cpu\""),
+        "{text}"
+    );
+}
+
+/// A CPU leaves agents at different steps when it is interrupted; the pipeline brings them level first.
+#[test]
+fn agents_at_different_steps_are_brought_level() {
+    struct InterruptAt<'a>(&'a AtomicBool, u64);
+    impl crate::trainer::Observer for InterruptAt<'_> {
+        fn tick(&self, progress: &[crate::trainer::AgentProgress]) {
+            if progress.iter().any(|p| p.frames > self.1) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+    let dir = ScratchDir::new();
+    let whole = plan("exponential-pong-mini", &["frames=60000", "log_frames=1500"]);
+    let cut = dir.join("cut");
+    // One thread and a slice of 50 ms: some agents have not even begun when the first is interrupted.
+    let one = Plan { device: DeviceChoice::Cpu, threads: 1, ..whole.clone() };
+    let mut trainer = Trainer::create(&cut, one, &Workshop::default(), "test").unwrap();
+    let flag = AtomicBool::new(false);
+    let outcome = trainer.run(&InterruptAt(&flag, 500), &flag).unwrap();
+    assert_eq!(outcome.status, Status::Interrupted);
+    let frames: Vec<u64> = outcome.agents.iter().map(|a| a.frames).collect();
+    assert!(frames.iter().any(|&f| f != frames[0]), "{frames:?}");
+    drop(trainer);
+    let end = frames.iter().max().unwrap() + 700;
+    let (_, mut plan) = RunDir::open(&cut).unwrap();
+    // A nearer end than planned, to keep the test short.
+    let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
+    std::fs::write(cut.join("run.toml"), text.replace("\nframes = 60000\n", &format!("\nframes = {end}\n")))
+        .unwrap();
+    resume(&cut, DeviceChoice::CpuLockstep, None);
+    plan.frames = end;
+    train(&dir.join("whole"), &plan, DeviceChoice::Cpu, 2);
+    assert_same(&cut, &dir.join("whole"));
+}
+
+/// A task whose rewards stop being numbers for some seeds.
+struct Broken {
+    spec: TaskSpec,
+    steps: u64,
+}
+
+impl Env for Broken {
+    fn spec(&self) -> &TaskSpec {
+        &self.spec
+    }
+    fn reset(&mut self, _: &mut Stream) {}
+    fn step(&mut self, action: usize, rng: &mut Stream) -> Step {
+        self.steps += 1;
+        let reward = if self.steps > 300 && rng.chance(0.002) { f64::NAN } else { action as f64 };
+        Step { reward, score: reward, terminated: self.steps.is_multiple_of(17), ..Step::default() }
+    }
+    fn observe(&self, out: Observation<'_>) {
+        let Observation::Vector(out) = out else { unreachable!() };
+        out.fill((self.steps % 17) as f32 / 17.0);
+    }
+    fn picture(&self, _: &mut Picture) -> bool {
+        false
+    }
+    fn save(&self, out: &mut StateWriter) {
+        out.u64(self.steps);
+    }
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.steps = from.u64()?;
+        Ok(())
+    }
+}
+
+#[test]
+fn an_agent_that_is_stopped_leaves_the_others_alone() {
+    let make = || -> Box<dyn Env> {
+        let spec = TaskSpec {
+            name: "broken".into(),
+            observation: ObservationSpec::Vector { len: 3 },
+            actions: vec!["a".into(), "b".into()],
+            frames_per_step: 1,
+            max_player_score: 0,
+        };
+        Box::new(Broken { spec, steps: 0 })
+    };
+    let workshop = Workshop::default().with_task("broken", make);
+    let dir = ScratchDir::new();
+    // A learning rate that leads out of what a float can hold stops one more.
+    let plan = plan(
+        "broken",
+        &["agents=spectral,compressed", "seeds=3", "frames=1000", "agent.compressed.learning_rate=1e37"],
+    );
+    let mut reasons = Vec::new();
+    for device in [DeviceChoice::Cpu, DeviceChoice::CpuLockstep] {
+        let path = dir.join(if device == DeviceChoice::Cpu { "cpu" } else { "lockstep" });
+        let plan = Plan { device, threads: 2, ..plan.clone() };
+        let mut trainer = Trainer::create(&path, plan, &workshop, "test").unwrap();
+        let outcome = trainer.run(&(), &AtomicBool::new(false)).unwrap();
+        assert_eq!(outcome.status, Status::Finished);
+        reasons.push(outcome.agents.iter().map(|a| (a.frames, a.stopped.clone())).collect::<Vec<_>>());
+    }
+    assert_eq!(reasons[0], reasons[1]);
+    let stopped: Vec<&String> = reasons[0].iter().filter_map(|(_, reason)| reason.as_ref()).collect();
+    assert!(stopped.iter().any(|r| r.contains("finite")), "{reasons:?}");
+    assert!(stopped.iter().any(|r| r.contains("reward")), "{reasons:?}");
+    assert!(stopped.len() < 6, "somebody must go on: {reasons:?}");
+    let (mut found, mut expected) = (results(&dir.join("lockstep")), results(&dir.join("cpu")));
+    for ((_, reason), agent) in reasons[0].iter().zip(&plan.agents) {
+        // An agent that was stopped never goes on; where its task stands does not matter.
+        if reason.is_some() {
+            found.remove(&format!("{}/checkpoint", agent.id));
+            expected.remove(&format!("{}/checkpoint", agent.id));
+        }
+    }
+    for (name, bytes) in &expected {
+        assert!(*bytes == found[name], "{name} differs");
+    }
+}
+
+#[test]
+fn a_light_checkpoint_is_small_marked_and_fills_its_replay_before_it_learns() {
+    let dir = ScratchDir::new();
+    let set = ["frames=1000", "checkpoint=light", "observation=planes", "log_frames=10", "update_period=1"];
+    let plan = plan("exponential-pong-mini", &set);
+    for (name, device) in [("cpu", DeviceChoice::Cpu), ("lockstep", DeviceChoice::CpuLockstep)] {
+        let path = dir.join(name);
+        train(&path, &plan, device, 2);
+        let files: Vec<String> = std::fs::read_dir(path.join("checkpoints"))
+            .unwrap()
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
+        assert!(files.iter().all(|name| name.ends_with(".checkpoint")), "{files:?}");
+    }
+    assert_same(&dir.join("lockstep"), &dir.join("cpu"));
+    for (name, device) in [("cpu", DeviceChoice::Cpu), ("lockstep", DeviceChoice::CpuLockstep)] {
+        let notes = resume(&dir.join(name), device, Some(1240));
+        assert!(notes.iter().any(|note| note.contains("light")), "{notes:?}");
+        let text = std::fs::read_to_string(dir.join(name).join("agents/spectral-s4/metrics.csv")).unwrap();
+        let updates: BTreeMap<u64, u64> = text
+            .lines()
+            .skip(1)
+            .map(|line| {
+                let mut fields = line.split(',').map(|f| f.parse().unwrap());
+                (fields.next().unwrap(), fields.next().unwrap())
+            })
+            .collect();
+        // 100 frames before the first update, after the start as after the resumption.
+        assert_eq!(updates[&90], 0);
+        assert_eq!(updates[&1000] + 1, 1000 - 99 + 1);
+        assert_eq!(updates[&1090], updates[&1000], "no updates while replay fills");
+        assert_eq!(updates[&1240], updates[&1000] + 141);
+    }
+    assert_same(&dir.join("lockstep"), &dir.join("cpu"));
+}
+
+/// A full checkpoint written while replay is filling anew keeps what it holds and knows what it does not.
+#[test]
+fn a_full_checkpoint_after_a_light_one_goes_on_to_the_bit() {
+    let dir = ScratchDir::new();
+    let light = plan("exponential-pong-mini", &["frames=800", "checkpoint=light"]);
+    for (name, stops) in [("straight", vec![1500]), ("halting", vec![850, 1100, 1500])] {
+        let path = dir.join(name);
+        train(&path, &light, DeviceChoice::CpuLockstep, 2);
+        let text = std::fs::read_to_string(path.join("run.toml")).unwrap();
+        std::fs::write(
+            path.join("run.toml"),
+            text.replace("checkpoint = \"light\"", "checkpoint = \"full\""),
+        )
+        .unwrap();
+        for (number, frames) in stops.into_iter().enumerate() {
+            let device = if number % 2 == 0 { DeviceChoice::Cpu } else { DeviceChoice::CpuLockstep };
+            resume(&path, device, Some(frames));
+        }
+    }
+    assert_same(&dir.join("halting"), &dir.join("straight"));
+}
