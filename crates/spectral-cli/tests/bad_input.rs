@@ -64,6 +64,16 @@ fn values_that_do_not_fit_are_refused_before_anything_is_made() {
         ("--task pong-mini --set reward_scale=0", &["reward_scale"]),
         ("--task pong-mini --set reward_scale=inf", &["reward_scale"]),
         ("--task investor --set observation=planes", &["investor"]),
+        ("--task pong-mini --set frame_skip=0", &["frame_skip"]),
+        ("--task pong-mini --device gpu", &["device", "cuda:N"]),
+        ("--task pong-mini --device cuda:x", &["device", "cuda:N"]),
+        ("--task pong-mini --device cuda:4095", &["cuda:4095"]),
+        ("--task pong-mini --set precision=fp8", &["precision", "bf16"]),
+        ("--task pong-mini --set checkpoint=none", &["checkpoint", "light"]),
+        (
+            "--task pong-mini --device cpu-lockstep --agents spectral,popart --set agent.popart.batch=7",
+            &["batch", "popart-s1", "--device cpu"],
+        ),
     ] {
         let ran = place.run(&format!("train {arguments} --out out")).code(2);
         ran.says(words).says(&["error"]);

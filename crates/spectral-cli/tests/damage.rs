@@ -240,8 +240,7 @@ fn a_full_disk_leaves_the_last_checkpoint_intact() {
     if !possible {
         return skipped("this system lets us mount nothing, so no disk was filled");
     }
-    let arguments =
-        "--agents spectral,rich.toml --frames 40000 --set checkpoint_seconds=0.02 --set replay=20000";
+    let arguments = "--agents spectral,rich.toml --frames 40000 --set checkpoint_seconds=0.02 --set replay=20000 --set checkpoint=full";
     place.train(&format!("{arguments} --out whole")).code(0);
     std::fs::create_dir(place.path("small")).unwrap();
     let script = format!(

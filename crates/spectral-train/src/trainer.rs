@@ -1,7 +1,7 @@
 //! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
 use crate::checkpoint::{Checkpoints, Loaded};
-use crate::cores::Cores;
+use crate::cores::{Cores, threads};
 use crate::devices::{self, Chosen, DeviceChoice};
 use crate::error::TrainError;
 use crate::memory::{Memory, light_checkpoints};
@@ -57,6 +57,8 @@ pub struct Trainer {
 impl Trainer {
     /// Starts a new run in a new folder.
     pub fn create(path: &Path, plan: Plan, workshop: &Workshop, command: &str) -> Result<Self, TrainError> {
+        // Whatever can be refused is refused before anything is made.
+        threads(&plan)?;
         let (chosen, note) = devices::choose(&plan, workshop)?;
         Memory::of(&plan, workshop, &chosen)?.check()?;
         let dir = RunDir::create(path, &plan, command, &chosen.name(plan.precision))?;
