@@ -1,9 +1,11 @@
 //! What work will cost, before it starts: memory, disk, and time by a short trial.
 
+use crate::devices::{self, Chosen};
 use crate::error::TrainError;
 use crate::experiment::Job;
+use crate::memory::Memory;
 use crate::plan::{AgentPlan, MOST_FRAMES, Plan};
-use crate::trainer::{AgentProgress, Memory, Observer, Trainer};
+use crate::trainer::{AgentProgress, Observer, Trainer};
 use crate::workshop::Workshop;
 use spectral_agent::learner::architecture;
 use spectral_agent::replay::Replay;
@@ -43,17 +45,18 @@ impl Forecast {
         for job in jobs {
             forecast.runs += job.plan.agents.len();
             forecast.frames += job.frames_left;
-            forecast.memory = forecast.memory.max(Memory::of(&job.plan, workshop)?.needed);
+            let (chosen, _) = devices::choose(&job.plan, workshop)?;
+            forecast.memory = forecast.memory.max(Memory::of(&job.plan, workshop, &chosen)?.needed);
             forecast.disk += disk(job, workshop)?;
         }
         Ok(forecast)
     }
 }
 
-/// Bytes of memory that one agent of a plan needs.
+/// Bytes of memory that one agent of a plan needs on a CPU.
 pub fn agent_memory(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<u64, TrainError> {
     let alone = Plan { agents: vec![agent.clone()], ..plan.clone() };
-    Ok(Memory::of(&alone, workshop)?.needed)
+    Ok(Memory::of(&alone, workshop, &Chosen::Cpu)?.needed)
 }
 
 fn disk(job: &Job, workshop: &Workshop) -> Result<u64, TrainError> {
