@@ -69,12 +69,23 @@ pub struct ReportOptions {
     pub claims: Vec<Claim>,
     /// Remarks for the report's head, as that a run is shorter than the paper's; may be empty.
     pub notes: Vec<String>,
+    /// Reads every run up to this frame only. Runs of unlike lengths can then be merged, and a seed that is still
+    /// running counts as soon as it has got that far. The report says so.
+    pub at_frames: Option<u64>,
 }
 
 /// Writes `report.html` and `report.md`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.
 ///
 /// Every file is written under a temporary name and renamed, the page last.
 pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportError> {
+    let Some(frames) = options.at_frames else { return write(runs, options) };
+    let (runs, notes) = run::cut(runs, frames);
+    let mut options = options.clone();
+    options.notes.extend(notes);
+    write(&runs, &options)
+}
+
+fn write(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportError> {
     let tasks = analysis::analyse(runs, options.baseline.as_deref())?;
     let overall = analysis::overall(&tasks);
     let clips = html::Clips::read(&tasks)?;
@@ -93,7 +104,7 @@ pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSumma
                 comparisons: task.comparisons.clone(),
                 improvements: task.improvements.clone(),
                 findings: words::findings(task),
-                warnings: words::warnings(task),
+                warnings: words::warnings(task, &tasks),
             })
             .collect(),
         claims: verdict::judge(&options.claims, &tasks),

@@ -149,8 +149,20 @@ fn td_finding(task: &Task<'_>) -> Option<String> {
 }
 
 /// What a reader must know before believing the numbers of one task.
-pub(crate) fn warnings(task: &Task<'_>) -> Vec<String> {
+pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
     let mut notes = task.merge_notes.clone();
+    let others: Vec<String> = all
+        .iter()
+        .filter(|other| other.name == task.name && other.slug != task.slug)
+        .map(|other| format!("{} frames under protocol {}", short_count(other.frames as f64), other.protocol))
+        .collect();
+    if !others.is_empty() {
+        notes.push(format!(
+            "{} was also run for {}: runs of another length or protocol are shown apart and never averaged.",
+            task.name,
+            list(&others)
+        ));
+    }
     for agent in &task.agents {
         notes.extend(unfinished_note(task, agent));
         let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();

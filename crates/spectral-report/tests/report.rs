@@ -209,6 +209,8 @@ fn runs_of_another_length_are_not_averaged_with_these() {
     let summary = write_report(&runs, &options(&root.path().join("report"))).unwrap();
     assert_eq!(summary.tasks.iter().map(|task| task.frames).collect::<Vec<_>>(), [20_000, 40_000]);
     assert!(root.path().join("report/pong-mini-quick-40000-curves.svg").exists());
+    let warnings = summary.tasks[0].warnings.join(" ");
+    assert!(warnings.contains("also run for 40k frames under protocol quick"), "{warnings}");
     let row = &summary.tasks[0].rows[0];
     assert_eq!((row.per_seed.len(), row.low90, row.high95), (1, None, None), "one seed has no interval");
     assert!(row.mean.is_some());
@@ -447,4 +449,37 @@ fn curves_against_time_hold_the_same_scores() {
     assert_eq!(frames[0], 150_000.0);
     assert!((hours[0] - 93.1 / 3600.0).abs() < 1e-6, "the run took 93.1 seconds: {}", hours[0]);
     assert_eq!(frames[1], hours[1], "the last point is the same");
+}
+
+#[test]
+fn runs_of_unlike_lengths_can_be_read_up_to_a_common_frame() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |name: &str, frames: u64, members: &[synthetic::Member]| {
+        write_run(&root.path().join("runs").join(name), "pong-mini", frames, true, members);
+    };
+    let at = |seed: u64, reached: u64, end: End| {
+        let mut member = member("spectral", seed, (0.0, 5.0, 9e3), 1.0, reached);
+        member.end = end;
+        member
+    };
+    write("a", 40_000, &[at(1, 40_000, End::Finished)]);
+    write("b", 90_000, &[at(2, 70_000, End::Running), at(3, 20_000, End::Running)]);
+    write("c", 90_000, &[at(4, 60_000, End::Stopped)]);
+    write("d", 25_000, &[at(5, 25_000, End::Finished)]);
+    let runs = read_runs(&[root.path().join("runs")]).unwrap();
+    let options = ReportOptions { at_frames: Some(40_000), ..options(&root.path().join("report")) };
+    let summary = write_report(&runs, &options).unwrap();
+    assert_eq!(summary.tasks.len(), 1, "all lengths are one experiment now");
+    let row = &summary.tasks[0].rows[0];
+    assert_eq!((row.seeds, row.finished), (5, 3), "three of the five seeds got as far as that");
+    let csv = fs::read_to_string(root.path().join("report/pong-mini-curves.csv")).unwrap();
+    let last = csv.lines().filter_map(|line| line.split(',').nth(2)?.parse::<u64>().ok()).max();
+    assert_eq!(last, Some(40_000));
+    let page = fs::read_to_string(&summary.html).unwrap();
+    assert!(
+        page.contains("read up to 40k frames only")
+            && page.contains("seed 4 on pong-mini was stopped later, at 60k")
+    );
+    let seeds = fs::read_to_string(root.path().join("report/seeds.csv")).unwrap();
+    assert!(seeds.contains("spectral,5,unfinished,25000"), "{seeds}");
 }

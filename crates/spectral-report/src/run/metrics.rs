@@ -42,6 +42,15 @@ impl Metrics {
         Ok(metrics)
     }
 
+    /// Forgets what came after `frames`.
+    pub(super) fn cut(&mut self, frames: u64) {
+        let kept = self.frames.partition_point(|frame| *frame <= frames);
+        self.frames.truncate(kept);
+        for column in self.columns.values_mut() {
+            column.truncate(kept);
+        }
+    }
+
     /// A column of `metrics.csv`, if the codec writes it.
     pub fn column(&self, name: &str) -> Option<&[f64]> {
         self.columns.get(name).map(Vec::as_slice)

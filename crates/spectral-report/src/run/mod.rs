@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+mod cut;
 mod metrics;
 mod read;
 
+pub(crate) use cut::cut;
 pub use metrics::Metrics;
 pub use read::read_runs;
 

@@ -1,0 +1,58 @@
+//! Runs as they stood at an earlier frame, so that runs of unlike lengths can be compared and merged there.
+
+use super::{AgentRun, AgentStatus, Run, RunStatus};
+use crate::words::short_count;
+
+/// Every run cut at `frames`: what an agent did later is left out, and an agent that got there counts as finished there.
+/// Also says what a reader must know about it.
+pub(crate) fn cut(runs: &[Run], frames: u64) -> (Vec<Run>, Vec<String>) {
+    let mut notes = vec![format!(
+        "Every run is read up to {} frames only: curves end there, and final scores are taken there.",
+        short_count(frames as f64)
+    )];
+    let mut cut_runs = Vec::with_capacity(runs.len());
+    for run in runs {
+        let furthest = run.agents.iter().map(|agent| agent.frames).max().unwrap_or(0);
+        let mut cut = run.clone();
+        cut.frames = frames;
+        if furthest > frames {
+            cut.seconds *= frames as f64 / furthest as f64;
+        }
+        for agent in &mut cut.agents {
+            if agent.frames > frames && agent.status == AgentStatus::Stopped {
+                notes.push(format!(
+                    "{} with seed {} on {} was stopped later, at {} frames ({}).",
+                    agent.agent,
+                    agent.seed,
+                    run.task,
+                    short_count(agent.frames as f64),
+                    agent.reason
+                ));
+            }
+            cut_agent(agent, frames);
+        }
+        cut.status = match cut.agents.iter().all(|agent| agent.status != AgentStatus::Running) {
+            true => RunStatus::Finished,
+            false if run.status == RunStatus::Finished => RunStatus::Interrupted,
+            false => run.status,
+        };
+        cut_runs.push(cut);
+    }
+    (cut_runs, notes)
+}
+
+fn cut_agent(agent: &mut AgentRun, frames: u64) {
+    if agent.frames < frames {
+        // Its own plan was shorter: at this length it is not finished.
+        if agent.status == AgentStatus::Finished {
+            agent.status = AgentStatus::Running;
+        }
+        return;
+    }
+    agent.status = AgentStatus::Finished;
+    agent.frames = frames;
+    agent.episodes.retain(|episode| episode.frame <= frames);
+    agent.td_errors.retain(|row| row.frame <= frames);
+    agent.metrics.cut(frames);
+    agent.saturated = agent.metrics.last("saturated").map_or(0, |count| count as u64);
+}
