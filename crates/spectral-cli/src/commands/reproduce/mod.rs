@@ -124,6 +124,7 @@ fn draw(
         baseline: Some("spectral".into()),
         claims,
         notes: notes(experiment)?,
+        ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
 }
