@@ -31,8 +31,17 @@ impl Bus {
         }
     }
 
+    /// Reads below the cartridge.
+    pub(super) fn read_low(&mut self, addr: u16, cycle: i32, last: u8) -> u8 {
+        if addr & 0x0280 == 0x0080 {
+            self.ram[usize::from(addr & 0x7F)]
+        } else {
+            self.read_chip(addr, cycle, last)
+        }
+    }
+
     #[inline(never)]
-    fn read_chip(&mut self, addr: u16, cycle: i32, last: u8) -> u8 {
+    pub(super) fn read_chip(&mut self, addr: u16, cycle: i32, last: u8) -> u8 {
         if addr & 0x0080 == 0 {
             self.tia.read(addr, cycle, last, &self.pins)
         } else {
@@ -47,30 +56,50 @@ impl Bus {
             self.ram[usize::from(addr & 0x7F)] = value;
             return cycle;
         }
-        self.write_chip(rom, addr, value, cycle)
+        self.write_elsewhere(rom, addr, value, cycle)
     }
 
     #[inline(never)]
-    fn write_chip(&mut self, rom: &Rom, addr: u16, value: u8, cycle: i32) -> i32 {
+    fn write_elsewhere(&mut self, rom: &Rom, addr: u16, value: u8, cycle: i32) -> i32 {
         if addr & 0x1000 != 0 {
             self.cartridge.write(rom, addr, value);
-        } else if addr & 0x0080 != 0 {
-            self.riot.write(addr, value, cycle);
+            return cycle;
+        }
+        if addr <= 0x3F && self.cartridge.watches_low_writes() {
+            self.cartridge.write_low(rom, value);
+        }
+        self.write_low(addr, value, cycle)
+    }
+
+    /// Writes below the cartridge and gives the cycle at which the processor goes on.
+    #[inline]
+    pub(super) fn write_low(&mut self, addr: u16, value: u8, cycle: i32) -> i32 {
+        if addr & 0x0080 == 0 {
+            return self.write_tia((addr & 0x3F) as u8, value, cycle);
+        }
+        if addr & 0x0200 == 0 {
+            self.ram[usize::from(addr & 0x7F)] = value;
         } else {
-            if self.cartridge.watches_low_writes() && addr <= 0x3F {
-                self.cartridge.write_low(rom, value);
-            }
-            match self.tia.write((addr & 0x3F) as u8, value, cycle) {
-                Effect::None => {}
-                Effect::WaitForLine => return next_line(cycle),
-                Effect::EndFrame => self.frame_done = true,
-                Effect::EndFrameAndWait => {
-                    self.frame_done = true;
-                    return next_line(cycle);
-                }
-            }
+            self.riot.write(addr, value, cycle);
         }
         cycle
+    }
+
+    /// Writes to a register of the TIA and gives the cycle at which the processor goes on.
+    #[inline(always)]
+    pub(super) fn write_tia(&mut self, register: u8, value: u8, cycle: i32) -> i32 {
+        match self.tia.write(register, value, cycle) {
+            Effect::None => cycle,
+            Effect::WaitForLine => next_line(cycle),
+            Effect::EndFrame => {
+                self.frame_done = true;
+                cycle
+            }
+            Effect::EndFrameAndWait => {
+                self.frame_done = true;
+                next_line(cycle)
+            }
+        }
     }
 }
 

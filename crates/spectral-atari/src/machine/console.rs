@@ -6,6 +6,7 @@ use super::cpu::Cpu;
 use super::execute;
 use super::input::Input;
 use super::noise::Noise;
+use super::recompile;
 use super::riot::Riot;
 use super::rom::Rom;
 use super::tia::{Geometry, Tia};
@@ -45,6 +46,17 @@ impl PowerOn {
     }
 }
 
+/// How a console runs its program. Either leaves it in the same state after every frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// Translates the program to the host's own instructions as it runs, once for all consoles that share
+    /// the [`Rom`]; interprets what cannot be translated.
+    #[default]
+    Translator,
+    /// Interprets every instruction.
+    Interpreter,
+}
+
 /// The most instructions that one frame may take; a program that never ends a frame is cut off here.
 const MAX_INSTRUCTIONS: i32 = 25_000;
 
@@ -73,6 +85,7 @@ pub struct Console {
     swap_paddles: bool,
     /// Whether the next frame begins anew, the last one having been completed.
     frame_complete: bool,
+    engine: Engine,
 }
 
 impl Console {
@@ -110,9 +123,15 @@ impl Console {
             swap_ports: view.swap_ports,
             swap_paddles: view.swap_paddles,
             frame_complete: true,
+            engine: Engine::default(),
         };
         console.system_reset();
         console
+    }
+
+    /// Chooses how the program is run from here on.
+    pub fn set_engine(&mut self, engine: Engine) {
+        self.engine = engine;
     }
 
     /// Resets every chip, as switching off and on would, except that memory is not cleared.
@@ -143,7 +162,11 @@ impl Console {
             self.bus.riot.rebase(elapsed);
         }
         self.bus.frame_done = false;
-        execute::run(&mut self.cpu, &mut self.bus, &self.rom, MAX_INSTRUCTIONS);
+        let run = match self.engine {
+            Engine::Translator => recompile::run,
+            Engine::Interpreter => execute::run,
+        };
+        run(&mut self.cpu, &mut self.bus, &self.rom, MAX_INSTRUCTIONS);
         self.frame_complete = self.bus.frame_done;
         self.bus.tia.end_frame(self.cpu.cycle);
     }

@@ -271,13 +271,13 @@ impl Cpu {
 // The decimal sums take and give values, not the registers, which would otherwise have to lie in memory.
 
 #[inline(never)]
-fn add_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
+pub(super) fn add_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
     let sum = from_bcd(a) + from_bcd(operand) + i32::from(carry);
     (to_bcd(sum & 0xFF), u8::from(sum > 99))
 }
 
 #[inline(never)]
-fn subtract_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
+pub(super) fn subtract_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
     let borrow = 1 - i32::from(carry);
     let mut difference = from_bcd(a) - from_bcd(operand) - borrow;
     if difference < 0 {

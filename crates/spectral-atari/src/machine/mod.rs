@@ -2,6 +2,8 @@
 //!
 //! [`Console`] is the whole of it; it equals the Arcade Learning Environment's emulator frame by frame.
 
+#![deny(unsafe_code)]
+
 mod bus;
 mod cartridge;
 mod console;
@@ -12,13 +14,14 @@ mod input;
 mod known;
 mod noise;
 mod palette;
+mod recompile;
 mod riot;
 mod rom;
 mod tia;
 
 #[doc(hidden)]
 pub use console::Registers;
-pub use console::{Console, Format, PowerOn};
+pub use console::{Console, Engine, Format, PowerOn};
 pub use input::{Controllers, Input, PADDLE_DEFAULT, PADDLE_MAX, PADDLE_MIN, PADDLE_STEP};
 pub use palette::{grey_palette, rgb_palette};
 pub use rom::{Rom, RomError, Scheme};

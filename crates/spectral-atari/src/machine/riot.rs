@@ -38,6 +38,12 @@ impl Riot {
         (delta >= 0 && value > 0).then(|| self.set_at + 1 + ((i32::from(self.timer) - 1) << self.shift))
     }
 
+    /// Whether the timer, not yet run out at `cycle`, reads less than 128 there.
+    pub(super) fn below_128(&self, cycle: i32) -> bool {
+        let delta = cycle.wrapping_sub(1).wrapping_sub(self.set_at);
+        i32::from(self.timer) - (delta >> self.shift) - 1 < 128
+    }
+
     pub(super) fn read(&mut self, addr: u16, cycle: i32, pins: &Pins) -> u8 {
         match addr & 7 {
             0 => pins.swcha,

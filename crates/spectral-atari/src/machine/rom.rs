@@ -1,6 +1,7 @@
 //! Game programs: their bytes, their bank-switching scheme, and what the field's emulator knows about each.
 
 use super::decode::{Decoded, decode_image};
+use super::recompile::Translations;
 
 /// How a cartridge puts more memory behind the 4096 addresses that the processor gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,6 +116,7 @@ pub struct Rom {
     pub(super) decoded: Box<[Decoded]>,
     scheme: Scheme,
     fingerprint: u64,
+    translations: Translations,
 }
 
 impl Rom {
@@ -144,12 +146,21 @@ impl Rom {
         let decoded = decode_image(&image, scheme);
         image.resize(image.len() + 1024, 0);
         let bytes = image.into_boxed_slice();
-        Ok(Rom { bytes, decoded, scheme, fingerprint })
+        Ok(Rom { bytes, decoded, scheme, fingerprint, translations: Translations::new() })
     }
 
     /// How the cartridge is wired.
     pub fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    /// The program, followed by the kilobyte that holds none.
+    pub(super) fn image(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn translations(&self) -> &Translations {
+        &self.translations
     }
 
     /// Where in the image the kilobyte lies that holds no program.

@@ -64,6 +64,9 @@ pub(super) struct Tia {
     vsync_ends: i32,
     last_hmove: i32,
 
+    /// The cycle from which on a write ends the frame.
+    overlong_from: i32,
+
     // What each register holds.
     nusiz: [u8; 2],
     /// Colours of player 0, player 1, playfield, background.
@@ -116,6 +119,10 @@ pub(super) struct Tia {
 }
 
 impl Tia {
+    /// Where translated programs find the motion registers and the limit of a frame.
+    pub(super) const MOTION_OFFSET: usize = std::mem::offset_of!(Tia, motion);
+    pub(super) const OVERLONG_OFFSET: usize = std::mem::offset_of!(Tia, overlong_from);
+
     pub(super) fn new(geometry: Geometry) -> Tia {
         let picture = Arc::new([0; WIDTH * MAX_HEIGHT]);
         let mut tia = Tia {
@@ -125,6 +132,7 @@ impl Tia {
             display_stop: 0,
             vsync_ends: 0,
             last_hmove: 0,
+            overlong_from: (geometry.max_lines + 1) * LINE / 3,
             nusiz: [0; 2],
             colours: [0; 4],
             ctrlpf: 0,

@@ -19,10 +19,10 @@ const MISSILE: [u8; 2] = [M0, M1];
 
 impl Tia {
     /// A write to register `addr` (0 to 63) at `cycle` of the frame.
-    #[inline]
+    #[inline(always)]
     pub(in super::super) fn write(&mut self, addr: u8, value: u8, cycle: i32) -> Effect {
         let clock = cycle * 3;
-        let overlong = clock >= (self.geometry.max_lines + 1) * LINE;
+        let overlong = cycle >= self.overlong_from;
         let mut effect = Effect::None;
         match addr {
             0x00 => {

@@ -1,0 +1,170 @@
+//! Programs translated to the host's own instructions, with the interpreter for whatever is unusual.
+//!
+//! Code is translated when it has been run a few times, once for all consoles that share a [`Rom`]. `region`
+//! finds what belongs together, `opcodes`, `instructions`, `memory` and `translate` say it in Cranelift's
+//! language, and `native` makes it callable. A console that runs translated code is, after every frame, in the
+//! very state in which the interpreter would have left it.
+
+mod instructions;
+mod memory;
+mod native;
+mod opcodes;
+mod region;
+mod translate;
+
+use super::bus::Bus;
+use super::cpu::Cpu;
+use super::execute;
+use super::rom::Rom;
+use native::{Entry, Module, Registers};
+use region::Mapping;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// An instruction that has been interpreted this many times is worth translating.
+const HOT: u8 = 40;
+/// Heat of what cannot be translated.
+const NEVER: u8 = u8::MAX;
+/// Mappings of banks that are translated, in one program; more are left to the interpreter.
+const MOST_MAPPINGS: usize = 64;
+/// Regions translated in one mapping.
+const MOST_REGIONS: usize = 100;
+
+/// The translations of one program.
+pub(super) struct Translations {
+    tables: Box<[OnceLock<Table>]>,
+}
+
+impl std::fmt::Debug for Translations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mappings = self.tables.iter().take_while(|table| table.get().is_some()).count();
+        f.debug_struct("Translations").field("mappings", &mappings).finish()
+    }
+}
+
+/// The translations that hold while the banks are mapped in one way.
+struct Table {
+    mapping: Mapping,
+    /// By address; see [`slot`].
+    entries: Box<[OnceLock<Entry>]>,
+    heat: Box<[AtomicU8]>,
+    modules: Mutex<Vec<Module>>,
+}
+
+/// Where in a table an address of the cartridge is looked up: its low twelve bits and bit 13.
+#[inline]
+fn slot(pc: u16) -> usize {
+    usize::from(pc & 0x0FFF | pc >> 1 & 0x1000)
+}
+
+impl Translations {
+    pub(super) fn new() -> Translations {
+        Translations { tables: (0..MOST_MAPPINGS).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The table of a mapping, made if there is none.
+    fn table(&self, mapping: Mapping) -> Option<&Table> {
+        self.tables.iter().find_map(|table| {
+            let table = table.get_or_init(|| Table {
+                mapping,
+                entries: (0..0x2000).map(|_| OnceLock::new()).collect(),
+                heat: (0..0x2000).map(|_| AtomicU8::new(0)).collect(),
+                modules: Mutex::new(vec![]),
+            });
+            (table.mapping == mapping).then_some(table)
+        })
+    }
+}
+
+impl Table {
+    fn shows(&self, segments: &[u32; 8], pc: u16) -> bool {
+        self.mapping.segments == *segments && self.mapping.mirror == pc >> 14
+    }
+
+    #[inline]
+    fn entry(&self, pc: u16) -> Option<&Entry> {
+        self.entries[slot(pc)].get()
+    }
+
+    /// Counts that `pc` is interpreted, and translates what is hot.
+    #[cold]
+    fn warm(&self, rom: &Rom, pc: u16) {
+        let heat = &self.heat[slot(pc)];
+        let count = heat.load(Ordering::Relaxed);
+        if count == NEVER {
+            return;
+        }
+        heat.store(count + 1, Ordering::Relaxed);
+        if count < HOT {
+            return;
+        }
+        // While one thread translates, the others interpret.
+        let Ok(mut modules) = self.modules.try_lock() else { return };
+        heat.store(NEVER, Ordering::Relaxed);
+        if modules.len() >= MOST_REGIONS || self.entry(pc).is_some() {
+            return;
+        }
+        let known = |pc: u16| pc >> 14 != self.mapping.mirror || self.entry(pc).is_some();
+        let image = rom.image();
+        let Some(region) = region::discover(image, &self.mapping, pc, known, opcodes::supported) else {
+            return;
+        };
+        if let Some((module, entries)) = native::compile(&region, &self.mapping, image) {
+            modules.push(module);
+            for entry in entries {
+                // An address that is translated twice keeps the first.
+                let _ = self.entries[slot(entry.pc)].set(entry);
+            }
+        }
+    }
+}
+
+/// Runs until the frame is complete or `budget` instructions have been run.
+pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
+    if cpu.jammed || !Mapping::translatable(rom.scheme()) {
+        return execute::run(cpu, bus, rom, budget);
+    }
+    let mut registers = Registers::new(cpu, rom, budget);
+    let mut table: Option<&Table> = None;
+    // Whether the program did not simply go on to this instruction: only such places are worth counting.
+    let mut head = true;
+    while registers.budget > 0 && !bus.frame_done {
+        let pc = registers.pc as u16;
+        if pc & 0x1000 != 0 {
+            let segments = bus.cartridge.segments;
+            let current = match table {
+                Some(current) if current.shows(&segments, pc) => current,
+                _ => {
+                    let mapping = Mapping { scheme: rom.scheme(), segments, mirror: pc >> 14 };
+                    let found = rom.translations().table(mapping);
+                    let Some(found) = found else {
+                        *cpu = registers.cpu();
+                        return execute::run(cpu, bus, rom, registers.budget);
+                    };
+                    table = Some(found);
+                    found
+                }
+            };
+            if let Some(entry) = current.entry(pc) {
+                let interpret = entry.run(&mut registers, bus, rom);
+                head = true;
+                if !interpret || registers.budget <= 0 {
+                    continue;
+                }
+            } else if head {
+                current.warm(rom, pc);
+                head = false;
+            }
+        }
+        let budget = registers.budget;
+        let mut next = registers.cpu();
+        execute::run(&mut next, bus, rom, 1);
+        head |= !(1..=3).contains(&next.pc.wrapping_sub(pc));
+        registers = Registers::new(&next, rom, budget - 1);
+        if next.jammed {
+            *cpu = next;
+            return;
+        }
+    }
+    *cpu = registers.cpu();
+}

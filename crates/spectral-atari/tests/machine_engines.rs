@@ -1,0 +1,150 @@
+//! Translated programs do exactly what interpreted ones do: every game, and programs of random bytes.
+
+mod machine_common;
+
+use machine_common::{GAMES, Held, Player, python, rom_folder};
+use proptest::prelude::*;
+use spectral_atari::machine::{Console, Engine, Format, Input, PowerOn, Rom, Scheme};
+use spectral_core::bytes::{StateReader, StateWriter};
+use std::sync::Arc;
+
+fn same(one: &Console, other: &Console) -> Result<(), String> {
+    let (one, other) = (saved(one), saved(other));
+    let places: Vec<_> = one.iter().zip(&other).enumerate().filter(|(_, (a, b))| a != b).collect();
+    if one == other {
+        Ok(())
+    } else {
+        Err(format!("states differ (place, (one, other)): {:?}", &places[..places.len().min(8)]))
+    }
+}
+
+fn saved(console: &Console) -> Vec<u8> {
+    let mut out = StateWriter::default();
+    console.save(&mut out);
+    out.into_bytes()
+}
+
+#[test]
+fn every_game_is_the_same_in_both_engines() {
+    let Some(python) = python() else { return };
+    let folder = rom_folder(&python);
+    for game in GAMES {
+        let bytes = std::fs::read(folder.join(format!("{game}.bin"))).expect("the ROM");
+        let mut translated = Player::new(game, &bytes);
+        let mut interpreted = translated.clone();
+        interpreted.console.set_engine(Engine::Interpreter);
+        translated.reset();
+        interpreted.reset();
+        let mut random = 77u32;
+        for frame in 0..600 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let action = (random >> 16) as u8 % 18;
+            for player in [&mut translated, &mut interpreted] {
+                player.draw = frame % 7 < 3;
+                player.act(action, Held::Nothing);
+            }
+            assert_eq!(translated.console.ram(), interpreted.console.ram(), "{game}, frame {frame}");
+            // States hold both pictures, which take a while to compare.
+            if frame % 10 == 0 || frame > 590 {
+                let same = same(&translated.console, &interpreted.console);
+                assert_eq!(same, Ok(()), "{game}, frame {frame}");
+            }
+        }
+    }
+}
+
+/// A program of random instructions that loop, call and return, touch every chip and sometimes end a frame.
+fn program(len: usize, scheme: Scheme, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut bytes: Vec<u8> = (0..len).map(|_| next() as u8).collect();
+    let mut at = 0;
+    while at + 8 < len {
+        let byte = next() as u8;
+        let piece: &[u8] = match next() % 24 {
+            0 => &[0x85, byte & 0x3F],
+            1 => &[0x85, 0x02],
+            2 => &[0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02],
+            3 => &[0xA9, 0x00, 0x85, 0x00],
+            4 => &[0xA5, byte],
+            5 => &[0xB1, byte | 0x80],
+            6 => &[0x91, byte | 0x80],
+            7 => &[0x69, byte],
+            8 => &[0xF5, byte],
+            9 => &[0xCA, 0xD0, 0xF0 | byte & 0x0F],
+            10 => &[0x20, byte, 0xF0 | (byte >> 4)],
+            11 => &[0x60],
+            12 => &[0xBD, byte, 0xF0 | (byte >> 3 & 0x0F)],
+            13 => &[0x96, byte],
+            14 => &[0xA2, byte, 0x9A],
+            15 => &[0x08, 0x48],
+            16 => &[0x68, 0x28],
+            17 => &[0x8D, 0x94 + (byte & 3), 0x02],
+            18 => &[0xAD, 0x84, 0x02, 0xD0, 0xFB],
+            19 => &[0x2C, 0x85, 0x02, 0x10, 0xFB],
+            20 => &[0xAC, 0x84, 0x02, 0x10, 0xFB],
+            21 => &[0x95, byte],
+            22 => &[if byte & 1 == 0 { 0xD8 } else { 0xF8 }],
+            _ => &[0xAD, 0xF0 | (byte & 0x0F), 0xFF],
+        };
+        if next() % 3 != 0 {
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+        }
+        at += piece.len();
+    }
+    // Most programs keep the cartridge's addresses; some wander off.
+    for bank in bytes.chunks_mut(4096) {
+        if bank.len() == 4096 {
+            bank[0xFFD] |= 0xF0;
+            bank[0xFFF] |= 0x10;
+            if scheme == Scheme::E0 {
+                bank[0x3FD] |= 0xF0;
+            }
+        }
+    }
+    bytes
+}
+
+const SCHEMES: [(Scheme, usize); 10] = [
+    (Scheme::K2, 2048),
+    (Scheme::K4, 4096),
+    (Scheme::F8, 8192),
+    (Scheme::F8SC, 8192),
+    (Scheme::F6, 16384),
+    (Scheme::F6SC, 16384),
+    (Scheme::F4, 32768),
+    (Scheme::F4SC, 32768),
+    (Scheme::E0, 8192),
+    (Scheme::FE, 8192),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn random_programs_are_the_same_in_both_engines(which in 0usize..10, seed: u64, bits: u8) {
+        let (scheme, len) = SCHEMES[which];
+        let rom = Arc::new(Rom::new(&program(len, scheme, seed), Some(scheme)).unwrap());
+        let mut translated = Console::new(rom, PowerOn::seeded(seed), Format::Ntsc);
+        let mut interpreted = translated.clone();
+        interpreted.set_engine(Engine::Interpreter);
+        let input = Input { up: [bits & 1 != 0, bits & 2 != 0], fire: [bits & 4 != 0, false], ..Input::default() };
+        for frame in 0..10 {
+            translated.run_frame(&input, frame % 2 == 0);
+            interpreted.run_frame(&input, frame % 2 == 0);
+            prop_assert_eq!(translated.ram(), interpreted.ram(), "memory after frame {}", frame);
+            prop_assert_eq!(same(&translated, &interpreted), Ok(()), "after frame {}", frame);
+        }
+        // A state saved by one engine goes on in the other.
+        let bytes = saved(&translated);
+        interpreted.restore(&mut StateReader::new(&bytes)).unwrap();
+        translated.run_frame(&input, true);
+        interpreted.run_frame(&input, true);
+        prop_assert_eq!(same(&translated, &interpreted), Ok(()), "after a change of engines");
+    }
+}
