@@ -346,9 +346,13 @@ fn runs_are_merged_only_if_nothing_but_the_seed_differs() {
     // What one version records and another does not is said, not refused.
     change(&b.join("run.toml"), "batch = 32", "batch = 32\nnovelty = true");
     change(&b.join("run.toml"), "device = \"cpu\"", "device = \"a GPU\"");
+    for (run, precision) in [(&a, "f32"), (&b, "tf32")] {
+        change(&run.join("run.toml"), "format = 1\n", &format!("format = 1\nprecision = \"{precision}\"\n"));
+    }
     let warnings = report().unwrap().tasks[0].warnings.join(" ");
     assert!(warnings.contains("others do not know: novelty"), "{warnings}");
     assert!(warnings.contains("different devices: a GPU and cpu"), "{warnings}");
+    assert!(warnings.contains("different settings of `precision`: f32 and tf32"), "{warnings}");
 }
 
 #[test]
@@ -375,7 +379,10 @@ fn atari_games_have_agent_steps_human_scores_and_a_table_of_all_games() {
             .collect();
         write_run(&root.path().join("runs").join(task.replace('/', "-")), task, 40_000, false, &members);
     }
+    // The option is about built-in tasks.
+    change(&root.path().join("runs/atari-pong/run.toml"), "format = 1\n", "format = 1\nframe_skip = 1\n");
     let runs = read_runs(&[root.path().join("runs")]).unwrap();
+    assert!(runs.iter().all(|run| run.frames_per_step == 4));
     let summary = write_report(&runs, &options(&root.path().join("report"))).unwrap();
     let row = &summary.tasks[0].rows[0];
     assert!((row.human_normalised.unwrap() - 1.0).abs() < 0.01, "{row:?}");

@@ -7,6 +7,9 @@ use crate::error::{Difference, ReportError};
 use crate::run::{AgentRun, Run};
 use crate::words::list;
 
+/// Options that change results by rounding alone: runs that differ in them are merged, and the reader is told.
+const ROUNDING: [&str; 2] = ["device", "precision"];
+
 /// Runs of one task, protocol and length.
 pub(crate) struct Group<'a> {
     pub slug: String,
@@ -57,7 +60,7 @@ pub(crate) fn check(runs: &[&Run]) -> Result<Vec<String>, ReportError> {
     let mut absent: BTreeSet<String> = BTreeSet::new();
     for &run in runs {
         let differs = |key: &str, values| unlike(run, "", key, values, runs[0]);
-        compare(&runs[0].options, &run.options, &mut absent, &differs)?;
+        compare(&exact(&runs[0].options), &exact(&run.options), &mut absent, &differs)?;
         if run.frames_per_step != runs[0].frames_per_step {
             let values = [runs[0], run].map(|run| run.frames_per_step.to_string());
             return Err(differs("frames_per_step", values));
@@ -87,16 +90,27 @@ pub(crate) fn check(runs: &[&Run]) -> Result<Vec<String>, ReportError> {
             list(&keys)
         ));
     }
-    let devices: BTreeSet<&str> =
-        runs.iter().map(|run| run.hardware.device.as_str()).filter(|device| !device.is_empty()).collect();
-    if devices.len() > 1 {
-        let devices: Vec<String> = devices.into_iter().map(str::to_owned).collect();
-        notes.push(format!(
-            "The merged runs were trained on different devices: {}. Hours are those of each run's own device.",
-            list(&devices)
-        ));
+    let device = |run: &&Run| run.hardware.device.clone();
+    notes.extend(differing("were trained on different devices", runs.iter().map(device)));
+    for key in ROUNDING {
+        let value = |run: &&Run| run.options.get(key).cloned().unwrap_or_default();
+        notes.extend(differing(&format!("ran with different settings of `{key}`"), runs.iter().map(value)));
     }
     Ok(notes)
+}
+
+/// The options without those that change results by rounding alone.
+fn exact(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut options = options.clone();
+    options.retain(|key, _| !ROUNDING.contains(&key.as_str()));
+    options
+}
+
+fn differing(what: &str, values: impl Iterator<Item = String>) -> Option<String> {
+    let values: BTreeSet<String> = values.filter(|value| !value.is_empty()).collect();
+    let values: Vec<String> = values.into_iter().collect();
+    (values.len() > 1)
+        .then(|| format!("The merged runs {what}: {}. Results differ by rounding.", list(&values)))
 }
 
 fn unlike(run: &Run, agent: &str, key: &str, values: [String; 2], first: &Run) -> ReportError {

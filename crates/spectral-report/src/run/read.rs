@@ -15,11 +15,12 @@ const FORMAT: i64 = 1;
 /// How many folders deep run directories are looked for below a given path.
 const SEARCH_DEPTH: usize = 3;
 /// Keys of run.toml that identify a run or keep its books, and do not decide its result.
-const BOOKKEEPING: [&str; 12] = [
+const BOOKKEEPING: [&str; 13] = [
     "format",
     "task",
     "frames",
     "log_frames",
+    "checkpoint",
     "checkpoint_seconds",
     "created",
     "version",
@@ -173,12 +174,12 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         }
     }
     let options = read_options(&run_toml)?;
-    let recorded = options.get("frames_per_step").and_then(|text| text.parse().ok()).filter(|k| *k > 0);
-    let known =
-        if file.task.starts_with("atari/") || ATARI_TASKS.contains(&file.task.as_str()) { 4 } else { 1 };
+    // The option is about the built-in tasks; a step on the Atari takes four frames whatever it says.
+    let atari = file.task.starts_with("atari/") || ATARI_TASKS.contains(&file.task.as_str());
+    let skip = options.get("frame_skip").and_then(|text| text.parse().ok()).filter(|skip| *skip > 0);
     Ok(Run {
         options,
-        frames_per_step: recorded.unwrap_or(known),
+        frames_per_step: if atari { 4 } else { skip.unwrap_or(1) },
         path: directory.to_owned(),
         task: file.task,
         frames: file.frames,
