@@ -92,6 +92,38 @@ fn killed_at_twenty_random_moments_and_resumed_the_result_is_the_same_to_the_bit
     assert!(!files.keys().any(|name| name.contains("spectral-tmp")), "{:?}", files.keys());
 }
 
+/// The pipeline that a GPU has, with learners on the CPU: killed, interrupted, moved to the plain trainer and back.
+#[test]
+fn killed_in_the_pipeline_and_resumed_anywhere_the_result_is_the_same_to_the_bit() {
+    let place = Place::new();
+    let arguments = "--agents spectral,popart,categorical --frames 40000 --set checkpoint_seconds=0.1";
+    place.train(&format!("{arguments} --device cpu --out whole")).code(0);
+    let run = place.path("killed");
+    let mut moments = Moments(4);
+    for sitting in 0..8 {
+        let mut child = match sitting {
+            0 => place.start(&train(&format!("{arguments} --device cpu-lockstep --out killed"))),
+            3 => place.start("resume killed --device cpu"),
+            _ => place.start("resume killed"),
+        };
+        let before = checkpoints(&run);
+        wait_until("a checkpoint", || {
+            checkpoints(&run).last() > before.last() || child.try_wait().unwrap().is_some()
+        });
+        std::thread::sleep(Duration::from_millis(moments.below(40)));
+        if sitting == 5 {
+            signal(&child, "INT");
+        } else {
+            let _ = child.kill();
+        }
+        Ran::of(child.wait_with_output().unwrap());
+    }
+    place.run("resume killed").code(0).says(&["done"]);
+    assert_same(&results(&run), &results(&place.path("whole")));
+    let text = std::fs::read_to_string(run.join("run.toml")).unwrap();
+    assert!(text.contains("device = \"cpu-lockstep, then cpu, then cpu-lockstep\""), "{text}");
+}
+
 #[test]
 fn ctrl_c_saves_says_how_to_resume_and_changes_nothing() {
     let place = Place::new();
