@@ -7,11 +7,13 @@ use crate::plan::{AgentPlan, Plan};
 use crate::store::SEGMENT_BYTES;
 use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
-use spectral_agent::learner::memory_bytes;
+use spectral_agent::gpu::{CudaGroup, Trainee, memory_bytes as gpu_bytes};
+use spectral_agent::learner::architecture;
 use spectral_agent::lockstep::{DeviceFailure, Group};
 use spectral_agent::replay::Replay;
 use spectral_agent::settings::{AgentSettings, Setting};
 use spectral_env::TaskSpec;
+use spectral_nn::cuda::{Device, has_compiler};
 use std::sync::Arc;
 
 /// Where to train.
@@ -133,35 +135,89 @@ pub struct Member<'a> {
 
 /// Looks for a GPU; the error says why it cannot be used.
 pub fn probe(number: usize) -> Result<Gpu, String> {
-    Err(format!("cuda:{number} cannot be used: this version has no CUDA support yet"))
+    let device = Device::open(number).map_err(|e| e.to_string())?;
+    let free_bytes = device.free_memory().map_err(|e| e.to_string())?;
+    Ok(Gpu { number, name: device.info().name.clone(), free_bytes })
 }
 
 /// Opens a group of agents on a GPU. Two groups of one population may be open at once.
 pub fn open(
     gpu: &Gpu,
-    _precision: Precision,
-    _members: &[Member<'_>],
+    precision: Precision,
+    members: &[Member<'_>],
 ) -> Result<Box<dyn Group>, DeviceFailure> {
-    probe(gpu.number).map_err(DeviceFailure)?;
-    Err(DeviceFailure("this version has no CUDA support yet".into()))
+    let device = Device::open(gpu.number).map_err(|e| DeviceFailure(e.to_string()))?;
+    let Some(first) = members.first() else {
+        return Err(DeviceFailure("a group needs at least one agent".into()));
+    };
+    let trainees = members.iter().map(|m| trainee(m.plan, m.codec.clone())).collect();
+    Ok(Box::new(CudaGroup::new(&device, precision.arithmetic(), first.task, trainees)?))
+}
+
+fn trainee(plan: &AgentPlan, codec: Arc<dyn Codec>) -> Trainee {
+    Trainee { settings: plan.settings.clone(), codec, seed: plan.seed }
+}
+
+impl Precision {
+    /// The arithmetic that this stands for.
+    pub fn arithmetic(self) -> spectral_nn::cuda::Precision {
+        match self {
+            Precision::Auto | Precision::Bf16 => spectral_nn::cuda::Precision::Bf16,
+            Precision::Tf32 => spectral_nn::cuda::Precision::Tf32,
+            Precision::Fp32 => spectral_nn::cuda::Precision::Fp32,
+        }
+    }
 }
 
 /// What every GPU that was found is, or why none is used.
 pub fn describe() -> Vec<String> {
-    match probe(0) {
-        Ok(gpu) => vec![format!("cuda:{} {}, {} free", gpu.number, gpu.name, human_bytes(gpu.free_bytes))],
-        Err(reason) => vec![reason],
+    let count = match Device::count() {
+        Ok(0) => return vec!["no GPU: the driver finds none (see CUDA_VISIBLE_DEVICES)".into()],
+        Ok(count) => count,
+        Err(reason) => return vec![format!("no GPU: {reason}")],
+    };
+    let mut lines: Vec<String> = (0..count).map(describe_one).collect();
+    if !has_compiler() {
+        lines.push(
+            "CUDA's run-time compiler (libnvrtc) was not found: only kernels that an earlier run compiled can be used".into(),
+        );
+    }
+    lines
+}
+
+fn describe_one(number: usize) -> String {
+    match Device::open(number) {
+        Ok(device) => {
+            let info = device.info();
+            let (major, minor) = info.capability;
+            format!(
+                "cuda:{number} {}, {} of {} free, {} multiprocessors, compute capability {major}.{minor}, CUDA {}.{}",
+                info.name,
+                human_bytes(info.free),
+                human_bytes(info.memory),
+                info.multiprocessors,
+                info.driver / 1000,
+                info.driver % 1000 / 10
+            )
+        }
+        Err(reason) => format!("cuda:{number} is not used: {reason}"),
     }
 }
 
-/// What a population needs when a GPU trains it.
-pub fn need(plan: &Plan, workshop: &Workshop, task: &TaskSpec) -> Result<Need, TrainError> {
-    let mut need = Need { device: 0, host: HOST_BYTES };
-    for agent in &plan.agents {
-        // Weights, moments, gradients and activations take on a GPU about what they take on a CPU.
-        need.device += memory_bytes(&agent.settings, task, workshop.codec(agent)?.as_ref())?;
-        need.host += 2 * Replay::bytes_per_record(task.observation) as u64;
+/// What a population needs when a GPU trains it. Observations of agents that the GPU has no room for lie in main memory.
+pub fn need(plan: &Plan, workshop: &Workshop, task: &TaskSpec, gpu: &Gpu) -> Result<Need, TrainError> {
+    let members = plan.agents.iter().map(|agent| Ok(trainee(agent, workshop.codec(agent)?)));
+    let trainees: Vec<Trainee> = members.collect::<Result<_, TrainError>>()?;
+    let (fixed, frames) = gpu_bytes(task, &trainees, plan.precision.arithmetic())?;
+    let mut need = Need { device: fixed, host: HOST_BYTES };
+    for frames in frames {
+        if need.device + frames <= gpu.free_bytes {
+            need.device += frames;
+        } else {
+            need.host += frames;
+        }
     }
+    need.host += 2 * plan.agents.len() as u64 * Replay::bytes_per_record(task.observation) as u64;
     Ok(need)
 }
 
@@ -198,6 +254,22 @@ pub fn suits(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// Operations of one update below which a GPU spends its time waiting for kernels to start.
+const FEWEST_OPERATIONS: u64 = 200_000_000;
+
+/// Whether networks are large enough for a GPU to be the faster choice.
+fn large_enough(plan: &Plan, workshop: &Workshop) -> Result<Result<(), String>, TrainError> {
+    let task = workshop.task(plan)?;
+    let Some(agent) = plan.agents.first() else { return Ok(Ok(())) };
+    let network = architecture(&agent.settings, task.spec(), workshop.codec(agent)?.as_ref())?;
+    let small = network.flops_step(agent.settings.batch) < FEWEST_OPERATIONS;
+    Ok(if small {
+        Err("networks as small as these train faster there (--device cuda insists)".into())
+    } else {
+        Ok(())
+    })
+}
+
 /// What a plan trains on, and what to tell the user about it.
 pub fn choose(plan: &Plan, workshop: &Workshop) -> Result<(Chosen, Option<String>), TrainError> {
     let gpu = |number: usize| -> Result<Chosen, String> {
@@ -218,7 +290,7 @@ pub fn choose(plan: &Plan, workshop: &Workshop) -> Result<(Chosen, Option<String
             let chosen = gpu(number).map_err(TrainError::Usage)?;
             Ok((chosen, None))
         }
-        DeviceChoice::Auto => match gpu(0) {
+        DeviceChoice::Auto => match large_enough(plan, workshop)?.and_then(|()| gpu(0)) {
             Ok(chosen) => {
                 let note = format!("trains on {}", chosen.name(plan.precision));
                 Ok((chosen, Some(note)))

@@ -50,7 +50,7 @@ impl Memory {
         }
         let (mut needed, mut device) = (0, None);
         if let Chosen::Cuda(gpu) = chosen {
-            let need = devices::need(plan, workshop, task.spec())?;
+            let need = devices::need(plan, workshop, task.spec(), gpu)?;
             needed = need.host;
             device =
                 Some(DeviceMemory { name: gpu.name.clone(), needed: need.device, available: gpu.free_bytes });

@@ -107,27 +107,22 @@ pub fn unsupported(settings: &AgentSettings) -> Option<String> {
     Some(format!("{name}=true is not made for GPUs; turn it off, or use --device cpu"))
 }
 
-/// What a group needs, in bytes: on the device without observations, and for the observations of all agents together, which
-/// may lie in the host's memory.
+/// What a population needs, in bytes: on the device without observations, and for each agent's observations, which may lie
+/// in the host's memory.
 pub fn memory_bytes(
     task: &TaskSpec,
     trainees: &[Trainee],
     precision: Precision,
-) -> Result<(u64, u64), DeviceFailure> {
-    let mut outputs = Vec::new();
-    let mut shape = None;
-    let (mut rings, mut frames) = (0, 0);
-    for trainee in trainees {
-        let own = shape_of(trainee, task)?;
-        outputs.push(own.outputs());
-        shape = Some(own);
-        rings += 7 * trainee.settings.replay as u64;
-        frames += trainee.settings.replay as u64 * frame_bytes(task.observation) as u64;
-    }
-    let Some(shape) = shape else { return Ok((0, 0)) };
-    let trunk = Trunk::new(&shape).map_err(|e| DeviceFailure(e.to_string()))?;
-    let batch = trainees[0].settings.batch;
-    Ok((trunk.memory_bytes(&outputs, batch, precision) + rings + MARGIN, frames))
+) -> Result<(u64, Vec<u64>), DeviceFailure> {
+    let shapes = trainees.iter().map(|t| shape_of(t, task)).collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = shapes.first() else { return Ok((0, Vec::new())) };
+    let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
+    let trunk = Trunk::new(first).map_err(|e| DeviceFailure(e.to_string()))?;
+    let networks = trunk.memory_bytes(&outputs, trainees[0].settings.batch, precision);
+    let rings: u64 = trainees.iter().map(|t| 7 * t.settings.replay as u64).sum();
+    let frame = frame_bytes(task.observation) as u64;
+    let frames = trainees.iter().map(|t| t.settings.replay as u64 * frame).collect();
+    Ok((networks + rings + MARGIN, frames))
 }
 
 fn shape_of(trainee: &Trainee, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
