@@ -9,6 +9,7 @@
 
 mod compile;
 mod device;
+mod direct;
 mod networks;
 mod shapes;
 mod source;

@@ -2,6 +2,7 @@
 
 use super::compile::Module;
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
+use super::direct::Direct;
 use super::shapes::{Cut, Precision, Trunk};
 use super::source::{
     Size, Target, backward_blocks, backward_shared, network_source, stream_shared, weight_cut,
@@ -81,7 +82,8 @@ pub struct Networks {
 #[derive(Debug)]
 struct Stage {
     kernel: Kernel,
-    cut: Cut,
+    /// For one network.
+    shape: Shape,
     output: Memory,
     workspace: Memory,
     tickets: Memory,
@@ -105,13 +107,26 @@ enum How {
     Streamed { kernel: Kernel, shared: usize },
     /// Input gradient, weight gradient in shares, and a kernel that adds them up and takes the step.
     Apart {
-        down: Option<(Kernel, Cut)>,
+        /// With the shape for one network.
+        down: Option<(Kernel, Shape)>,
         weights: Kernel,
         cut: Cut,
         partial: Memory,
         most: usize,
         step: Kernel,
     },
+}
+
+/// The shape of a direct convolution for one network, whose kernel is told what it needs.
+fn direct_shape(kernel: &Kernel, direct: &Direct) -> Result<Shape, CudaError> {
+    kernel.allow_shared(direct.shared)?;
+    let [shares, slices] = direct.grid;
+    Ok(Shape { grid: [shares, slices, 1], threads: direct.threads(), shared: direct.shared })
+}
+
+fn of_networks(shape: &Shape, networks: usize) -> Shape {
+    let [x, y, _] = shape.grid;
+    Shape { grid: [x, y, networks], ..*shape }
 }
 
 impl Networks {
@@ -141,14 +156,23 @@ impl Networks {
         let pitch = size.widest().next_multiple_of(8);
         let stage = |l: usize, acting: bool| -> Result<Stage, CudaError> {
             let layer = trunk.layer(l);
-            let cut = size.forward(layer, acting);
+            let mut cut = size.forward(layer, acting);
+            let direct = size.direct_forward(&trunk, l, acting);
+            if direct.is_some() {
+                cut.splits = 1;
+            }
             let (name, samples) = if acting { ("act", agents) } else { ("forward", 2 * agents * batch) };
             let bytes = if layer.filters == 0 { 4 * pitch } else { act * layer.output_len() };
             let sums = if cut.splits > 1 { cut.tile.rows * cut.tile.columns * cut.splits } else { 0 };
             let tiles = cut.tiles * if acting { agents } else { 2 * agents };
+            let kernel = module.kernel(&format!("{name}_{l}"))?;
+            let shape = match direct {
+                Some(direct) => direct_shape(&kernel, &direct)?,
+                None => Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads()),
+            };
             Ok(Stage {
-                kernel: module.kernel(&format!("{name}_{l}"))?,
-                cut,
+                kernel,
+                shape,
                 output: device.zeros(samples * bytes)?,
                 workspace: device.zeros(4 * tiles * sums)?,
                 tickets: device.zeros(4 * tiles)?,
@@ -295,7 +319,7 @@ impl Networks {
         let (stage, layer) = (&stages[l], self.trunk.layer(l));
         let input = if l == 0 { own_input } else { &stages[l - 1].output };
         let pitch = if layer.filters == 0 { self.pitch } else { layer.filters };
-        let shape = Shape::new([stage.cut.tiles, stage.cut.splits, networks], stage.cut.tile.threads());
+        let shape = of_networks(&stage.shape, networks);
         let args = [
             (&self.nets).into(),
             Arg::Int(self.outputs.len() as i32),
@@ -348,9 +372,8 @@ impl Networks {
                     unsafe { stream.launch(kernel, shape, &args) }?;
                 }
                 How::Apart { down, weights, cut, partial, most, step } => {
-                    if let Some((kernel, cut)) = down {
-                        let phases = layer.stride * layer.stride;
-                        let shape = Shape::new([cut.tiles, phases, agents], cut.tile.threads());
+                    if let Some((kernel, shape)) = down {
+                        let shape = of_networks(shape, agents);
                         unsafe { stream.launch(kernel, shape, &[nets, trunk.into(), pitch, input, below]) }?;
                     }
                     // The step changes weights that the input gradient reads: so it comes after it, but beside what
@@ -418,14 +441,16 @@ impl Backward {
         let down = match l {
             0 => None,
             _ => {
-                let cut = Cut::input_gradient(
-                    layer,
-                    size.batch,
-                    size.agents(),
-                    size.target.processors,
-                    size.precision,
-                );
-                Some((module.kernel(&format!("down_{l}"))?, cut))
+                let kernel = module.kernel(&format!("down_{l}"))?;
+                let shape = match size.direct_input_gradient(layer) {
+                    Some(direct) => direct_shape(&kernel, &direct)?,
+                    None => {
+                        let (agents, processors) = (size.agents(), size.target.processors);
+                        let cut = Cut::input_gradient(layer, size.batch, agents, processors, size.precision);
+                        Shape::new([cut.tiles, layer.stride * layer.stride, 1], cut.tile.threads())
+                    }
+                };
+                Some((kernel, shape))
             }
         };
         let cut = weight_cut(trunk, l, size);

@@ -1,14 +1,17 @@
 //! The text of a population's kernels: the general ones with every shape put in as a constant.
 
+use super::direct::Direct;
 use super::shapes::{Cut, Precision, Trunk};
 use crate::architecture::Input;
 
-const PARTS: [&str; 5] = [
+const PARTS: [&str; 7] = [
     include_str!("kernels/words.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/layers.cuh"),
     include_str!("kernels/linear.cuh"),
     include_str!("kernels/stream.cuh"),
+    include_str!("kernels/matrices.cuh"),
+    include_str!("kernels/direct.cuh"),
 ];
 
 /// The size of a population, on which tiles and splits depend.
@@ -44,9 +47,26 @@ impl Size<'_> {
         if layer.filters == 0 { self.widest() } else { layer.filters }
     }
 
+    /// Samples of a network, and networks.
+    fn samples(&self, acting: bool) -> (usize, usize) {
+        if acting { (1, self.agents()) } else { (self.batch, 2 * self.agents()) }
+    }
+
+    /// How the forward pass of layer l of a trunk is cut if it is a direct convolution.
+    pub fn direct_forward(&self, trunk: &Trunk, l: usize, acting: bool) -> Option<Direct> {
+        let (batch, networks) = self.samples(acting);
+        let bytes = if l == 0 { 1 } else { 2 };
+        Direct::forward(trunk.layer(l), bytes, batch, networks, self.target.processors, self.precision)
+    }
+
+    /// How the gradient of a layer's input is cut if it is a direct convolution.
+    pub fn direct_input_gradient(&self, layer: &crate::layout::Affine) -> Option<Direct> {
+        Direct::input_gradient(layer, self.batch, self.agents(), self.target.processors, self.precision)
+    }
+
     /// How the forward pass of a layer is cut, for a minibatch (both networks at once) or for acting (one sample).
     pub fn forward(&self, layer: &crate::layout::Affine, acting: bool) -> Cut {
-        let (batch, networks) = if acting { (1, self.agents()) } else { (self.batch, 2 * self.agents()) };
+        let (batch, networks) = self.samples(acting);
         // The head's two passes are separate, because targets are made between them.
         let networks = if layer.filters == 0 { self.agents() } else { networks };
         Cut::forward(layer, self.filters(layer), batch, networks, self.target.processors, self.precision)
@@ -105,13 +125,27 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     for acting in [false, true] {
         let cut = size.forward(a, acting);
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
+        let (bounds, call) = match size.direct_forward(trunk, l, acting) {
+            Some(direct) => (
+                direct.bounds(),
+                direct.assertion(&format!("ForwardShape<L{l}, {}>", direct.forward_arguments()))
+                    + &format!(
+                        " direct_forward<L{l}, {input}, {}, {batch}>(nets, agents, first, input, output, scale)",
+                        direct.forward_arguments()
+                    ),
+            ),
+            None => (
+                cut.tile.threads().to_string(),
+                format!(
+                    "forward<L{l}, {input}, {output}, {}, {batch}>(nets, agents, first, input, output, pitch, scale, \
+                     workspace, tickets)",
+                    cut.tile.text()
+                ),
+            ),
+        };
         out(format!(
-            "extern \"C\" __global__ void __launch_bounds__({}) {name}_{l}(const Net* nets, int agents, int first, \
-             const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ \
-             forward<L{l}, {input}, {output}, {}, {batch}>(nets, agents, first, input, output, pitch, scale, workspace, \
-             tickets); }}",
-            cut.tile.threads(),
-            cut.tile.text()
+            "extern \"C\" __global__ void __launch_bounds__({bounds}) {name}_{l}(const Net* nets, int agents, int first, \
+             const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ {call}; }}",
         ));
     }
     if trunk.streamed(l, size.batch, size.precision, size.target.hopper) {
@@ -124,7 +158,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         return;
     }
     if trunk.fused(l, size.batch, size.precision) {
-        let even = size.outputs.iter().all(|n| n % 2 == 0) || !head;
+        let even = size.outputs.iter().all(|n| n.is_multiple_of(2)) || !head;
         let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__(256, {}) backward_{l}(const Net* nets, const {input}* input, \
@@ -139,13 +173,27 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     }
     if l > 0 {
         let cut = Cut::input_gradient(a, size.batch, size.agents(), size.target.processors, size.precision);
+        let batch = size.batch;
+        let (bounds, call) = match size.direct_input_gradient(a) {
+            Some(direct) => (
+                direct.bounds(),
+                direct.assertion(&format!("GradientShape<L{l}, {}>", direct.gradient_arguments()))
+                    + &format!(
+                        " direct_input_gradient<L{l}, {}, {batch}>(nets, delta, input, input_delta)",
+                        direct.gradient_arguments()
+                    ),
+            ),
+            None => (
+                cut.tile.threads().to_string(),
+                format!(
+                    "input_gradient<L{l}, {delta}, {}, {batch}>(nets, delta, pitch, input, input_delta)",
+                    cut.tile.text()
+                ),
+            ),
+        };
         out(format!(
-            "extern \"C\" __global__ void __launch_bounds__({}) down_{l}(const Net* nets, const {delta}* delta, \
-             int pitch, const act_t* input, act_t* input_delta) {{ input_gradient<L{l}, {delta}, {}, {}>(nets, delta, \
-             pitch, input, input_delta); }}",
-            cut.tile.threads(),
-            cut.tile.text(),
-            size.batch
+            "extern \"C\" __global__ void __launch_bounds__({bounds}) down_{l}(const Net* nets, const {delta}* delta, \
+             int pitch, const act_t* input, act_t* input_delta) {{ {call}; }}",
         ));
     }
     let cut = weight_cut(trunk, l, size);

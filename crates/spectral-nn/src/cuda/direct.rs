@@ -1,0 +1,257 @@
+//! How the direct convolutions are cut into blocks and warps: by an estimate of the time that each way takes.
+
+use super::shapes::Precision;
+use crate::layout::Affine;
+
+/// Bytes of shared memory that a block may have on every device since 2020.
+const BLOCK_SHARED: usize = 99 * 1024;
+/// Bytes of shared memory of a multiprocessor.
+const PROCESSOR_SHARED: usize = 227 * 1024;
+
+/// A direct convolution's template arguments and launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Direct {
+    /// Warps along positions, columns and the reduction; tiles of a warp along positions and columns.
+    warps: [usize; 5],
+    /// Images of a unit of work.
+    images: usize,
+    /// Rows of outputs of a unit of work.
+    rows: usize,
+    /// Blocks of a network: shares of its units, and slices of its columns.
+    pub grid: [usize; 2],
+    /// Bytes of dynamic shared memory.
+    pub shared: usize,
+    /// Blocks that a multiprocessor should hold.
+    resident: usize,
+}
+
+impl Direct {
+    pub fn threads(&self) -> usize {
+        32 * self.warps[0] * self.warps[1] * self.warps[2]
+    }
+
+    /// As the argument of `__launch_bounds__`.
+    pub fn bounds(&self) -> String {
+        format!("{}, {}", self.threads(), self.resident)
+    }
+
+    fn warps(&self) -> String {
+        let [wm, wn, wk, mt, nt] = self.warps;
+        format!("Warps<{wm}, {wn}, {wk}, {mt}, {nt}>")
+    }
+
+    /// The arguments of `ForwardShape` in `direct.cuh` after the layer.
+    pub fn forward_arguments(&self) -> String {
+        format!("{}, {}, {}", self.warps(), self.images, self.rows)
+    }
+
+    /// The arguments of `GradientShape` after the layer.
+    pub fn gradient_arguments(&self) -> String {
+        format!("{}, {}", self.warps(), self.images)
+    }
+
+    /// Has the compiler compare this arithmetic with the kernels' own.
+    pub fn assertion(&self, shape: &str) -> String {
+        format!("static_assert({shape}::BYTES == {}, \"shared memory as planned\");", self.shared)
+    }
+
+    /// The forward pass of a layer whose input numbers have `bytes` bytes, unless its shape does not suit.
+    pub fn forward(
+        layer: &Affine,
+        bytes: usize,
+        batch: usize,
+        networks: usize,
+        processors: usize,
+        precision: Precision,
+    ) -> Option<Direct> {
+        let a = layer;
+        let suits = precision == Precision::Bf16
+            && !a.is_linear()
+            && (a.stride * a.channels).is_multiple_of(16)
+            && (a.kernel * a.channels).is_multiple_of(16)
+            && (a.width * a.channels).is_multiple_of(16 / bytes)
+            && a.filters.is_multiple_of(16)
+            && a.weights_at.is_multiple_of(4);
+        let view = |rows: usize| Picture {
+            rows: (rows - 1) * a.stride + a.kernel,
+            columns: a.width,
+            step: a.stride,
+            channels: a.channels,
+            patches: (rows, a.out_width()),
+        };
+        let work = Work {
+            view: &view,
+            rows: a.out_height(),
+            bands: true,
+            columns: a.filters,
+            steps: a.fan_in() / 16,
+            along: false,
+            batch,
+        };
+        if suits { work.best(networks, processors) } else { None }
+    }
+
+    /// The gradient of a layer's input, unless its shape does not suit.
+    pub fn input_gradient(
+        layer: &Affine,
+        batch: usize,
+        agents: usize,
+        processors: usize,
+        precision: Precision,
+    ) -> Option<Direct> {
+        let a = layer;
+        let suits = precision == Precision::Bf16
+            && !a.is_linear()
+            && a.kernel.is_multiple_of(a.stride)
+            && a.channels.is_multiple_of(16)
+            && a.filters > 0
+            && a.filters.is_multiple_of(16)
+            && a.weights_at.is_multiple_of(4);
+        if !suits {
+            return None;
+        }
+        let taps = a.kernel / a.stride;
+        let (height, width) = (a.height.div_ceil(a.stride), a.width.div_ceil(a.stride));
+        let view = |_: usize| Picture {
+            rows: height + taps - 1,
+            columns: width + taps - 1,
+            step: 1,
+            channels: a.filters,
+            patches: (height, width),
+        };
+        let work = Work {
+            view: &view,
+            rows: height,
+            bands: false,
+            columns: a.stride * a.stride * a.channels,
+            steps: taps * taps * a.filters / 16,
+            along: true,
+            batch,
+        };
+        work.best(agents, processors)
+    }
+}
+
+/// An image in shared memory; the same arithmetic as `Picture` in `direct.cuh`.
+#[derive(Clone, Copy, Debug)]
+struct Picture {
+    rows: usize,
+    columns: usize,
+    step: usize,
+    channels: usize,
+    patches: (usize, usize),
+}
+
+impl Picture {
+    /// Patches, with those that only fill up rows, and words.
+    fn size(&self) -> (usize, usize) {
+        let pitch = self.step * self.channels / 2 + 4;
+        let (y, x) = self.patches;
+        let wide = if self.step <= 4 { x.next_multiple_of(self.step) } else { x };
+        let row = self.columns.div_ceil(self.step) * pitch;
+        let row = row + padding(row, self.step, wide * pitch);
+        let all = self.rows * row;
+        (y * wide, all + padding(all, 1, y * wide * pitch))
+    }
+}
+
+fn padding(size: usize, times: usize, wanted: usize) -> usize {
+    (0..32).step_by(4).find(|pad| (times * (size + pad)) % 32 == wanted % 32).unwrap_or(0)
+}
+
+/// What the images of one network need.
+struct Work<'a> {
+    /// The part of an image that so many rows of patches need.
+    view: &'a dyn Fn(usize) -> Picture,
+    rows: usize,
+    /// Whether an image may be cut into bands of rows.
+    bands: bool,
+    columns: usize,
+    /// Steps of 16 numbers of the reduction.
+    steps: usize,
+    /// Whether weights lie along the reduction.
+    along: bool,
+    batch: usize,
+}
+
+impl Work<'_> {
+    fn best(&self, networks: usize, processors: usize) -> Option<Direct> {
+        let mut best: Option<(f64, Direct)> = None;
+        let whole = (1..=self.batch.min(4)).map(|images| (images, self.rows));
+        let most = if self.bands { self.rows.min(8) } else { 1 };
+        let cut = (2..=most).map(|bands| (1, self.rows.div_ceil(bands)));
+        for (images, rows) in whole.chain(cut) {
+            for slices in [1, 2, 4, 8] {
+                for wn in [1, 2, 4] {
+                    for wk in [1, 2, 4] {
+                        for wm in 1..=8 {
+                            let tried =
+                                self.estimate(images, rows, slices, [wm, wn, wk], networks, processors);
+                            if let Some((time, direct)) = tried
+                                && best.is_none_or(|(least, _)| time < least)
+                            {
+                                best = Some((time, direct));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        best.map(|(_, direct)| direct)
+    }
+
+    /// The best number of shares for these blocks, and roughly how many cycles they take.
+    fn estimate(
+        &self,
+        images: usize,
+        rows: usize,
+        slices: usize,
+        [wm, wn, wk]: [usize; 3],
+        networks: usize,
+        processors: usize,
+    ) -> Option<(f64, Direct)> {
+        let width = self.columns / slices;
+        let warps = wm * wn * wk;
+        let fits = self.columns.is_multiple_of(16 * slices * wn)
+            && self.steps.is_multiple_of(wk)
+            && (4..=8).contains(&warps);
+        let (patches, words) = (self.view)(rows).size();
+        let (mt, nt) = ((images * patches).div_ceil(16 * wm), width / 8 / wn);
+        if !fits || mt > 5 || mt * nt > 20 || (wm - 1) * mt * 16 >= images * patches {
+            return None;
+        }
+        let weights =
+            if self.along { width * (8 * self.steps + 4) } else { 16 * self.steps * (width / 2 + 4) };
+        let spare = (wk - 1) * wm * wn * mt * nt * 128;
+        let shared = 4 * (weights + spare.max(images * words));
+        let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 50).next_multiple_of(8);
+        let resident = (PROCESSOR_SHARED / (shared + 1024)).min(65536 / (32 * warps * registers)).min(8);
+        if shared > BLOCK_SHARED || resident == 0 {
+            return None;
+        }
+        // Cycles of shared memory and tensor cores per unit; sums of the warps along the reduction are written and read.
+        let products = (wm * mt * wn * nt * self.steps) as f64;
+        let reads = (4 * mt + 2 * nt) as f64 / (mt * nt) as f64;
+        let unit = products * reads.max(1.7) + (2 * spare + 2 * images * words) as f64 / 32.0;
+        let unit = unit + (4 * wm * mt * wn * nt) as f64;
+        let alone = 1200.0 + unit * (12.0 / warps as f64).max(1.0);
+        let units = self.batch.div_ceil(images) * self.rows.div_ceil(rows);
+        let mut best: Option<(f64, Direct)> = None;
+        for each in 1..=units.min(32) {
+            let shares = units.div_ceil(each);
+            let each = units.div_ceil(shares) as f64;
+            let blocks = networks * slices * shares;
+            let waves = blocks.div_ceil(processors * resident) as f64;
+            let beside = resident.min(blocks.div_ceil(processors)) as f64;
+            let together = beside * unit * (12.0 / (beside * warps as f64)).max(1.0);
+            let staging = 1500.0 + beside * (16 * self.steps * width) as f64 / 12.0;
+            let time = waves * (staging + each * alone.max(together));
+            if best.is_none_or(|(least, _)| time < least) {
+                let warps = [wm, wn, wk, mt, nt];
+                let grid = [shares, slices];
+                best = Some((time, Direct { warps, images, rows, grid, shared, resident }));
+            }
+        }
+        best
+    }
+}

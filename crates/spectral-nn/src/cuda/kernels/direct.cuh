@@ -1,0 +1,396 @@
+// Convolutions out of shared memory, in bf16: a block keeps its layer's weights there and brings in one image after the
+// other (or bands of one), each only once; patches are read straight from the image. Layers whose shapes do not suit are
+// left to the kernels in `layers.cuh`.
+#if MODE == 2
+extern __shared__ __align__(16) u32 direct_shared[];
+
+// WM x WN x WK warps: along positions, along columns (filters) and along the reduction. Each has MT x NT tiles of 16 x 8.
+template <int WM_, int WN_, int WK_, int MT_, int NT_>
+struct Warps {
+    static constexpr int WM = WM_, WN = WN_, WK = WK_, MT = MT_, NT = NT_;
+    static constexpr int THREADS = 32 * WM * WN * WK;
+    static constexpr int BM = WM * MT * 16, BN = WN * NT * 8;
+    static_assert(NT % 2 == 0, "columns are read 16 at a time");
+};
+
+// The least padding after which `times` rows of `size` words are `wanted` words apart, as far as banks go.
+__device__ constexpr int bank_padding(int size, int times, int wanted) {
+    for (int pad = 0; pad < 32; pad += 4)
+        if ((times * (size + pad) - wanted) % 32 == 0) return pad;
+    return 0;
+}
+
+// An image in shared memory: ROWS rows of COLUMNS pixels of C numbers, for Y x X patches that are STEP pixels apart. STEP
+// neighbouring pixels lie together, and padding puts the lines of 8 neighbouring patches into different banks, also where a
+// row ends: there, patches count WIDE a row.
+template <int ROWS, int COLUMNS, int STEP_, int C_, int Y_, int X_>
+struct Picture {
+    static constexpr int STEP = STEP_, C = C_, Y = Y_, X = X_;
+    static constexpr int GROUP = STEP * C;
+    static_assert(GROUP % 16 == 0, "a step of the reduction stays within a group");
+    static constexpr int GROUP_PITCH = GROUP / 2 + 4;
+    static constexpr int WIDE = STEP <= 4 ? (X + STEP - 1) / STEP * STEP : X;
+    static constexpr int PATCHES = Y * WIDE;
+    static constexpr int ROW = (COLUMNS + STEP - 1) / STEP * GROUP_PITCH;
+    static constexpr int ROW_PITCH = ROW + bank_padding(ROW, STEP, WIDE * GROUP_PITCH);
+    static constexpr int SIZE = ROWS * ROW_PITCH + bank_padding(ROWS * ROW_PITCH, 1, PATCHES * GROUP_PITCH);  // words
+    // Where numbers n.. of a row lie, in words.
+    __device__ __forceinline__ static constexpr int word(int row, int n) {
+        return row * ROW_PITCH + n / GROUP * GROUP_PITCH + n % GROUP / 2;
+    }
+    // Where patch m starts, counted over images that follow each other; a patch beyond the end of a row is the row's last.
+    __device__ __forceinline__ static int corner(int m) {
+        int x = m % WIDE;
+        return m / PATCHES * SIZE + m % PATCHES / WIDE * STEP * ROW_PITCH + (x < X ? x : X - 1) * GROUP_PITCH;
+    }
+};
+
+// Columns are stored in another order than they have: so that a lane's outputs of GROUP tiles are neighbours in memory.
+// PERIOD: columns of one stretch of memory.
+template <class T, int PERIOD>
+struct Columns {
+    static constexpr int GROUP = T::NT % 4 == 0 && PERIOD % 32 == 0 ? 4 : PERIOD % 16 == 0 ? 2 : 1;
+    static constexpr int SPAN = 8 * GROUP;
+    __device__ __forceinline__ static constexpr int place(int column) {
+        int v = column % SPAN;
+        return column - v + v % (2 * GROUP) / 2 * 8 + v / (2 * GROUP) * 2 + v % 2;
+    }
+};
+
+template <int N>
+__device__ __forceinline__ void store_line(bf16* at, const float (&x)[N]) {
+    static_assert(N == 2 || N == 4 || N == 8, "4, 8 or 16 bytes");
+    if constexpr (N == 8)
+        *(uint4*)at = make_uint4(pack(x[0], x[1]), pack(x[2], x[3]), pack(x[4], x[5]), pack(x[6], x[7]));
+    else if constexpr (N == 4)
+        *(uint2*)at = make_uint2(pack(x[0], x[1]), pack(x[2], x[3]));
+    else
+        *(u32*)at = pack(x[0], x[1]);
+}
+
+// The patches of KS x KS pixels of images V times a matrix of weights: bf16 words [element][column], or ALONG the
+// elements: [column][element].
+template <class V, class T, int KS, bool ALONG>
+struct PatchProduct {
+    static constexpr int RUN = KS * V::C, STEPS = KS * RUN / 16;
+    static_assert(RUN % 16 == 0 && STEPS % T::WK == 0, "whole steps for every warp");
+    static constexpr int WEIGHTS_PITCH = ALONG ? STEPS * 8 + 4 : T::BN / 2 + 4;
+    static constexpr int WEIGHTS = (ALONG ? T::BN : STEPS * 16) * WEIGHTS_PITCH;
+    static constexpr int SPARE = (T::WK - 1) * T::WM * T::WN * T::MT * T::NT * 4 * 32;  // words to add up the warps' shares
+    // Whether the warps that share a reduction can take turns within a group of pixels.
+    static constexpr bool TURNS = V::GROUP / 16 % T::WK == 0;
+    float d[T::MT][T::NT][4];
+
+    __device__ __forceinline__ static int warp() { return threadIdx.x / 32; }
+    __device__ __forceinline__ static int first_row() { return warp() / T::WN % T::WM * (T::MT * 16); }
+    __device__ __forceinline__ static int first_column() { return warp() % T::WN * (T::NT * 8); }
+
+    // corners: where the patches of rows first_row() + 16 i + lane % 16 start.
+    __device__ __forceinline__ void run(const u32* image, const int (&corners)[T::MT], const u32* weights) {
+        const int lane = threadIdx.x % 32, part = warp() / (T::WM * T::WN);
+        u32 a_at[T::MT], b_at;
+#pragma unroll
+        for (int i = 0; i < T::MT; i++)
+            a_at[i] = address_of(image) + 4 * (corners[i] + lane / 16 * 4 + (TURNS ? part * 8 : 0));
+        if (ALONG)
+            b_at = (first_column() + lane % 8 + lane / 16 * 8) * WEIGHTS_PITCH + lane / 8 % 2 * 4 + part * 8;
+        else
+            b_at = (part * 16 + lane % 16) * WEIGHTS_PITCH + (first_column() + lane / 16 * 8) / 2;
+        b_at = address_of(weights) + 4 * b_at;
+#pragma unroll
+        for (int i = 0; i < T::MT; i++)
+#pragma unroll
+            for (int j = 0; j < T::NT; j++)
+#pragma unroll
+                for (int q = 0; q < 4; q++) d[i][j][q] = 0.0f;
+#pragma unroll
+        for (int s = 0; s < STEPS / T::WK; s++) {
+            const int k = 16 * (s * T::WK + (TURNS ? 0 : part));
+            u32 a[T::MT][4], b[T::NT][2];
+#pragma unroll
+            for (int i = 0; i < T::MT; i++) matrices(a[i], a_at[i] + 4 * V::word(k / RUN, k % RUN));
+#pragma unroll
+            for (int j = 0; j < T::NT; j += 2) {
+                if (ALONG)
+                    matrices(&b[0][0] + 2 * j, b_at + 4 * (s * T::WK * 8 + j * 8 * WEIGHTS_PITCH));
+                else
+                    turned_matrices(&b[0][0] + 2 * j, b_at + 4 * (s * T::WK * 16 * WEIGHTS_PITCH + j * 4));
+            }
+#pragma unroll
+            for (int i = 0; i < T::MT; i++)
+#pragma unroll
+                for (int j = 0; j < T::NT; j++) multiply(d[i][j], a[i], b[j]);
+        }
+    }
+
+    // Adds the shares of the warps along the reduction, in their order, in memory that nobody reads any more. Only the first
+    // of them have the sums.
+    __device__ __forceinline__ bool gather(u32* spare) {
+        if constexpr (T::WK == 1) {
+            return true;
+        } else {
+            constexpr int EACH = T::MT * T::NT * 4;
+            const int part = warp() / (T::WM * T::WN);
+            float* all = (float*)spare + warp() % (T::WM * T::WN) * EACH * 32 + threadIdx.x % 32;
+            float* flat = &d[0][0][0];
+            __syncthreads();
+            if (part > 0)
+#pragma unroll
+                for (int i = 0; i < EACH; i++) all[((part - 1) * T::WM * T::WN * EACH + i) * 32] = flat[i];
+            __syncthreads();
+            if (part > 0) return false;
+#pragma unroll
+            for (int p = 0; p < T::WK - 1; p++)
+#pragma unroll
+                for (int i = 0; i < EACH; i++) flat[i] += all[(p * T::WM * T::WN * EACH + i) * 32];
+            return true;
+        }
+    }
+
+    // Calls f(row, u, values) for every stretch of neighbouring columns that this thread holds: those from
+    // first_column(C, u) on.
+    template <class C>
+    __device__ __forceinline__ static int column_of(int u) {
+        return first_column() + u * C::SPAN + threadIdx.x % 4 * 2 * C::GROUP;
+    }
+    template <class C, class F>
+    __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+        for (int i = 0; i < T::MT; i++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int u = 0; u < T::NT / C::GROUP; u++) {
+                    float x[2 * C::GROUP];
+#pragma unroll
+                    for (int j = 0; j < C::GROUP; j++) {
+                        x[2 * j] = d[i][u * C::GROUP + j][2 * h];
+                        x[2 * j + 1] = d[i][u * C::GROUP + j][2 * h + 1];
+                    }
+                    f(first_row() + 16 * i + 8 * h + (int)threadIdx.x % 32 / 4, u, x);
+                }
+    }
+};
+
+// Rows of an image into shared memory; `from` is their first number. Bytes become numbers on the way, the others are copied
+// beside what follows.
+template <class V, class L, int THREADS>
+__device__ __forceinline__ void bring(u32* to, const bf16* from, int rows) {
+    constexpr int PER_ROW = L::W * L::C / 8;
+    for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS)
+        copy16(to + V::word(i / PER_ROW, i % PER_ROW * 8), from + (size_t)i * 8);
+}
+template <class V, class L, int THREADS>
+__device__ __forceinline__ void bring(u32* to, const u8* from, int rows) {
+    constexpr int PER_ROW = L::W * L::C / 16, AT_ONCE = 4;
+    for (int first = threadIdx.x; first < rows * PER_ROW; first += AT_ONCE * THREADS) {
+        uint4 raw[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            if (first + j * THREADS < rows * PER_ROW) raw[j] = *(const uint4*)(from + (size_t)(first + j * THREADS) * 16);
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            int i = first + j * THREADS;
+            if (i >= rows * PER_ROW) break;
+            const u32 fours[4] = {raw[j].x, raw[j].y, raw[j].z, raw[j].w};
+            u32 w[8];
+#pragma unroll
+            for (int q = 0; q < 8; q++) {
+                // Small whole numbers leave the low half of a float empty.
+                float low = byte_float(fours[q / 2], q % 2 * 2), high = byte_float(fours[q / 2], q % 2 * 2 + 1);
+                w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
+            }
+            u32* line = to + V::word(i / PER_ROW, i % PER_ROW * 16);
+            *(uint4*)line = make_uint4(w[0], w[1], w[2], w[3]);
+            *(uint4*)(line + 4) = make_uint4(w[4], w[5], w[6], w[7]);
+        }
+    }
+}
+
+// Calls f(i, four numbers) for all i below COUNT, with several loads under way; at(i) is where they are.
+template <int COUNT, int THREADS, class At, class F>
+__device__ __forceinline__ void each_four(At at, F f) {
+    constexpr int AT_ONCE = 8;
+    for (int first = threadIdx.x; first < COUNT; first += AT_ONCE * THREADS) {
+        float4 raw[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            if (first + j * THREADS < COUNT) raw[j] = *(const float4*)at(first + j * THREADS);
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            if (first + j * THREADS < COUNT) f(first + j * THREADS, raw[j]);
+    }
+}
+
+// How the forward pass of a layer uses shared memory: weights, then images, over which warps may add up their sums.
+template <class L, class T, int G, int ROWS>
+struct ForwardShape {
+    static_assert(G == 1 || ROWS == L::OH, "bands of single images");
+    static constexpr int IN_ROWS = (ROWS - 1) * L::S + L::KS, BANDS = (L::OH + ROWS - 1) / ROWS;
+    typedef Picture<IN_ROWS, L::W, L::S, L::C, ROWS, L::OW> V;
+    typedef PatchProduct<V, T, L::KS, false> P;
+    static_assert(T::BM >= G * V::PATCHES && L::F % T::BN == 0, "tiles for all outputs");
+    static constexpr int BYTES = 4 * (P::WEIGHTS + (G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE));
+};
+
+// The same for the gradient of a layer's input, with a border of zeros wherever a patch reaches beyond the outputs.
+template <class L, class T, int G>
+struct GradientShape {
+    typedef Phase<L> Q;
+    static constexpr int BEFORE = Q::TAPS - 1;
+    typedef Picture<Q::PH + BEFORE, Q::PW + BEFORE, 1, L::F, Q::PH, Q::PW> V;
+    typedef PatchProduct<V, T, Q::TAPS, true> P;
+    static_assert(L::KS % L::S == 0 && Q::PH >= L::OH && Q::PW >= L::OW, "every phase has all its taps");
+    static_assert(T::BM >= G * V::PATCHES && L::S * L::S * L::C % T::BN == 0, "tiles for all inputs");
+    static constexpr int BYTES = 4 * (P::WEIGHTS + (G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE));
+};
+
+// The same as `forward`. A unit of work is G images, or a band of ROWS rows of outputs of one.
+// grid: (shares of the units, slices of the filters, networks)
+template <class L, class In, class T, int G, int ROWS, int BATCH>
+__device__ void direct_forward(const Net* nets, int agents, int first_network, const In* input, bf16* output,
+                               float scale) {
+    typedef ForwardShape<L, T, G, ROWS> Own;
+    typedef typename Own::V V;
+    typedef typename Own::P P;
+    typedef Columns<T, L::F> C;
+    constexpr int IN_ROWS = Own::IN_ROWS, BANDS = Own::BANDS, UNITS = (BATCH + G - 1) / G * BANDS;
+    u32* images = direct_shared + P::WEIGHTS;
+    const int z = first_network + blockIdx.z, f0 = blockIdx.y * T::BN;
+    const Net& net = nets[z % agents];
+    const float* weights = (z < agents ? net.online : net.target) + L::WEIGHTS_AT;
+    const float* bias = weights + L::FAN_IN * L::F + f0;
+    const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
+    auto bring_unit = [&](int unit) {
+        const int row = unit % BANDS * ROWS * L::S, rows = IN_ROWS < L::H - row ? IN_ROWS : L::H - row;
+#pragma unroll 1
+        for (int i = 0; i < G; i++) {
+            int image = unit / BANDS * G + i;
+            if (image < BATCH)
+                bring<V, L, T::THREADS>(images + i * V::SIZE,
+                                        input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C, rows);
+        }
+        commit_copies();
+    };
+    bring_unit(begin);
+    each_four<L::FAN_IN * T::BN / 4, T::THREADS>(
+        [&](int i) { return weights + i / (T::BN / 4) * L::F + f0 + i % (T::BN / 4) * 4; },
+        [&](int i, float4 w) {
+            int f = i % (T::BN / 4) * 4;
+            u32* line = direct_shared + i / (T::BN / 4) * P::WEIGHTS_PITCH;
+            line[C::place(f) / 2] = pack(w.x, w.y);
+            line[C::place(f + 2) / 2] = pack(w.z, w.w);
+        });
+    int corners[T::MT];
+#pragma unroll
+    for (int i = 0; i < T::MT; i++) {
+        int m = P::first_row() + 16 * i + threadIdx.x % 16;
+        corners[i] = V::corner(m < G * V::PATCHES ? m : 0);
+    }
+#pragma unroll 1
+    for (int unit = begin; unit < end; unit++) {
+        if (unit > begin) {
+            __syncthreads();
+            bring_unit(unit);
+        }
+        wait_for_copies<0>();
+        __syncthreads();
+        P product;
+        product.run(images, corners, direct_shared);
+        if (!product.gather(images)) continue;
+        float shift[T::NT / C::GROUP][2 * C::GROUP];
+#pragma unroll
+        for (int u = 0; u < T::NT / C::GROUP; u++)
+#pragma unroll
+            for (int j = 0; j < 2 * C::GROUP; j++) shift[u][j] = bias[P::template column_of<C>(u) + j];
+        bf16* to = output + (size_t)z * BATCH * L::POSITIONS * L::F + f0;
+        product.template each<C>([&](int m, int u, float (&x)[2 * C::GROUP]) {
+            const int image = unit / BANDS * G + m / V::PATCHES, x0 = m % V::WIDE;
+            const int y0 = unit % BANDS * ROWS + m % V::PATCHES / V::WIDE;
+            if (m >= G * V::PATCHES || image >= BATCH || y0 >= L::OH || x0 >= L::OW) return;
+#pragma unroll
+            for (int j = 0; j < 2 * C::GROUP; j++) {
+                x[j] = x[j] * scale + shift[u][j];
+                if (L::RELU) x[j] = fmaxf(x[j], 0.0f);
+            }
+            store_line(to + ((size_t)image * L::POSITIONS + y0 * L::OW + x0) * L::F + P::template column_of<C>(u), x);
+        });
+    }
+}
+
+// The same as `input_gradient`, for kernels that are whole multiples of their stride. The gradient of the input at
+// (S y + py, S x + px) is a patch of the output's gradient around (y, x) times weights of the phase (py, px); so the phases
+// are columns of one product. grid: (shares of the units, slices of the columns, agents)
+template <class L, class T, int G, int BATCH>
+__device__ void direct_input_gradient(const Net* nets, const bf16* delta, const bf16* input, bf16* input_delta) {
+    typedef GradientShape<L, T, G> Own;
+    typedef typename Own::Q Q;
+    typedef typename Own::V V;
+    typedef typename Own::P P;
+    typedef Columns<T, L::C> C;
+    constexpr int BEFORE = Own::BEFORE, UNITS = (BATCH + G - 1) / G;
+    u32* images = direct_shared + P::WEIGHTS;
+    const int z = blockIdx.z, n0 = blockIdx.y * T::BN;
+    const float* weights = nets[z].online + L::WEIGHTS_AT;
+    const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
+    auto bring_unit = [&](int unit) {
+        constexpr int PER_ROW = L::OW * L::F / 8, ALL = L::OH * PER_ROW;
+        const bf16* from = delta + ((size_t)z * BATCH + unit * G) * (L::POSITIONS * L::F);
+        const int count = (BATCH - unit * G < G ? BATCH - unit * G : G) * ALL;
+        for (int i = threadIdx.x; i < count; i += T::THREADS) {
+            int row = i % ALL / PER_ROW, n = i % PER_ROW * 8;
+            copy16(images + i / ALL * V::SIZE + V::word(BEFORE + row, BEFORE * L::F + n), from + (size_t)i * 8);
+        }
+        commit_copies();
+    };
+    for (int i = threadIdx.x; i < G * V::SIZE; i += T::THREADS) images[i] = 0;
+    __syncthreads();
+    bring_unit(begin);
+    constexpr int PER_LINE = L::F / 4, TAPS = Q::TAPS * Q::TAPS;
+    each_four<T::BN * TAPS * PER_LINE, T::THREADS>(
+        [&](int i) {
+            int n = n0 + i / (TAPS * PER_LINE), tap = i / PER_LINE % TAPS, phase = n / L::C;
+            int ky = phase / L::S + L::S * (BEFORE - tap / Q::TAPS), kx = phase % L::S + L::S * (BEFORE - tap % Q::TAPS);
+            return weights + ((ky * L::KS + kx) * L::C + n % L::C) * L::F + i % PER_LINE * 4;
+        },
+        [&](int i, float4 w) {
+            u32* line = direct_shared + C::place(i / (TAPS * PER_LINE)) * P::WEIGHTS_PITCH;
+            *(uint2*)(line + i % (TAPS * PER_LINE) * 2) = make_uint2(pack(w.x, w.y), pack(w.z, w.w));
+        });
+    int corners[T::MT];
+#pragma unroll
+    for (int i = 0; i < T::MT; i++) {
+        int m = P::first_row() + 16 * i + threadIdx.x % 16;
+        corners[i] = V::corner(m < G * V::PATCHES ? m : 0);
+    }
+#pragma unroll 1
+    for (int unit = begin; unit < end; unit++) {
+        if (unit > begin) {
+            __syncthreads();
+            if constexpr (P::SPARE > 0) {
+                // Sums have overwritten the border.
+                for (int i = threadIdx.x; i < G * V::SIZE && i < P::SPARE; i += T::THREADS) images[i] = 0;
+                __syncthreads();
+            }
+            bring_unit(unit);
+        }
+        wait_for_copies<0>();
+        __syncthreads();
+        P product;
+        product.run(images, corners, direct_shared);
+        if (!product.gather(images)) continue;
+        product.template each<C>([&](int m, int u, float (&x)[2 * C::GROUP]) {
+            int n = n0 + P::template column_of<C>(u), phase = n / L::C;
+            int image = unit * G + m / V::PATCHES, p = m % V::PATCHES;
+            int row = p / Q::PW * L::S + phase / L::S, column = p % Q::PW * L::S + phase % L::S;
+            if (m >= G * V::PATCHES || image >= BATCH || row >= L::H || column >= L::W) return;
+            size_t at = ((size_t)z * BATCH + image) * L::INPUT + (row * L::W + column) * L::C + n % L::C;
+            auto open = *(const Raw<bf16, 2 * C::GROUP>*)(input + at);
+#pragma unroll
+            for (int j = 0; j < 2 * C::GROUP; j++)
+                if (!(to_float(open.e[j]) > 0.0f)) x[j] = 0.0f;
+            store_line(input_delta + at, x);
+        });
+    }
+}
+#endif
