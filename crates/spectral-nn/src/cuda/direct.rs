@@ -65,20 +65,7 @@ impl Direct {
         precision: Precision,
     ) -> Option<Direct> {
         let a = layer;
-        let suits = precision == Precision::Bf16
-            && !a.is_linear()
-            && (a.stride * a.channels).is_multiple_of(16)
-            && (a.kernel * a.channels).is_multiple_of(16)
-            && (a.width * a.channels).is_multiple_of(16 / bytes)
-            && a.filters.is_multiple_of(16)
-            && a.weights_at.is_multiple_of(4);
-        let view = |rows: usize| Picture {
-            rows: (rows - 1) * a.stride + a.kernel,
-            columns: a.width,
-            step: a.stride,
-            channels: a.channels,
-            patches: (rows, a.out_width()),
-        };
+        let view = |rows| forward_view(a, rows);
         let work = Work {
             view: &view,
             rows: a.out_height(),
@@ -88,7 +75,7 @@ impl Direct {
             along: false,
             batch,
         };
-        if suits { work.best(networks, processors) } else { None }
+        if suits_patches(a, bytes, precision) { work.best(networks, processors) } else { None }
     }
 
     /// The gradient of a layer's input, unless its shape does not suit.
@@ -130,6 +117,163 @@ impl Direct {
         };
         work.best(agents, processors)
     }
+}
+
+/// The launch of a direct gradient of weights; `WeightsShape` in `direct_weights.cuh` has the same arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirectWeights {
+    warps: [usize; 5],
+    /// Rows of outputs of a unit of work.
+    rows: usize,
+    /// Units in shared memory at a time.
+    deep: usize,
+    /// Tiles of the layer's weights, and shares of the units.
+    pub tiles: usize,
+    pub shares: usize,
+    pub shared: usize,
+    resident: usize,
+}
+
+impl DirectWeights {
+    pub fn threads(&self) -> usize {
+        32 * self.warps[0] * self.warps[1] * self.warps[2]
+    }
+
+    /// As the argument of `__launch_bounds__`.
+    pub fn bounds(&self) -> String {
+        format!("{}, {}", self.threads(), self.resident)
+    }
+
+    /// The arguments of `WeightsShape` after the layer.
+    pub fn arguments(&self) -> String {
+        let [wm, wn, wk, mt, nt] = self.warps;
+        format!("Warps<{wm}, {wn}, {wk}, {mt}, {nt}>, {}, {}", self.rows, self.deep)
+    }
+
+    /// Has the compiler compare this arithmetic with the kernels' own.
+    pub fn assertion(&self, shape: &str) -> String {
+        format!("static_assert({shape}::BYTES == {}, \"shared memory as planned\");", self.shared)
+    }
+
+    /// The gradient of a layer whose input numbers have `bytes` bytes, unless its shape does not suit.
+    pub fn new(
+        layer: &Affine,
+        bytes: usize,
+        batch: usize,
+        agents: usize,
+        processors: usize,
+        precision: Precision,
+    ) -> Option<DirectWeights> {
+        if !suits_patches(layer, bytes, precision) {
+            return None;
+        }
+        let mut best: Option<(f64, DirectWeights)> = None;
+        let (elements, filters) = (layer.fan_in() / 16, layer.filters / 8);
+        for rows in (1..=layer.out_height()).filter(|&rows| layer.out_height().is_multiple_of(rows)) {
+            for (wm, wn, wk) in warps(12, &[1, 2], &[1, 2, 4]) {
+                for mt in (1..=6).filter(|&mt| elements.is_multiple_of(wm * mt)) {
+                    for nt in (2..=8).step_by(2).filter(|&nt| filters.is_multiple_of(wn * nt)) {
+                        for deep in [1, 2] {
+                            let of = (batch, bytes, agents, processors);
+                            let tried = DirectWeights::estimate(layer, of, rows, deep, [wm, wn, wk, mt, nt]);
+                            if let Some((time, way)) = tried
+                                && best.is_none_or(|(least, _)| time < least)
+                            {
+                                best = Some((time, way));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        best.map(|(_, way)| way)
+    }
+
+    /// The best number of shares for these blocks, and roughly how many cycles they take.
+    fn estimate(
+        layer: &Affine,
+        (batch, bytes, agents, processors): (usize, usize, usize, usize),
+        rows: usize,
+        deep: usize,
+        warps: [usize; 5],
+    ) -> Option<(f64, DirectWeights)> {
+        let [wm, wn, wk, mt, nt] = warps;
+        let (patches, words) = forward_view(layer, rows).size();
+        let steps = patches.div_ceil(16);
+        let unit_words = words + steps * 16 * (4 * wn * nt + 4);
+        let spare = (wk - 1) * wm * wn * mt * nt * 128;
+        let shared = 4 * (steps * 16 + spare.max(deep * unit_words));
+        let count = wm * wn * wk;
+        let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 60).next_multiple_of(8);
+        // Registers are handed out to four warps at a time.
+        let by_registers = 65536 / (32 * count.next_multiple_of(4) * registers);
+        let resident = (PROCESSOR_SHARED / (shared + 1024)).min(by_registers).min(8);
+        if shared > BLOCK_SHARED || resident == 0 || registers > 248 || wk > steps || 32 * count < 4 * wn * nt
+        {
+            return None;
+        }
+        let tiles = layer.fan_in() / (16 * wm * mt) * (layer.filters / (8 * wn * nt));
+        let products = (wm * mt * wn * nt * steps.next_multiple_of(wk)) as f64;
+        let reads = (4 * mt + 2 * nt) as f64 / (mt * nt) as f64;
+        let unit = products * reads.max(1.7) + 1.5 * unit_words as f64 / 32.0;
+        // Bytes take instructions to become numbers.
+        let unit = unit + if bytes == 1 { words as f64 * 0.1 } else { 0.0 };
+        let slow = |warps: f64| (8.0 / warps).max(1.0);
+        let waiting = if deep > 1 && bytes > 1 { 200.0 } else { 1200.0 };
+        let alone = waiting + unit * slow(count as f64);
+        let units = batch * layer.out_height() / rows;
+        let mut best: Option<(f64, DirectWeights)> = None;
+        for each in 1..=units {
+            let shares = units.div_ceil(each);
+            let each = units.div_ceil(shares) as f64;
+            let blocks = agents * tiles * shares;
+            let waves = blocks.div_ceil(processors * resident) as f64;
+            let beside = resident.min(blocks.div_ceil(processors)) as f64;
+            let together = beside * unit * slow(beside * count as f64);
+            // Shares are written here and read by the step.
+            let all = (agents * shares * layer.fan_in() * layer.filters) as f64 / processors as f64;
+            let time = waves * (2500.0 + each * alone.max(together)) + all / 3.0;
+            if shares <= 64 && best.is_none_or(|(least, _)| time < least) {
+                best = Some((time, DirectWeights { warps, rows, deep, tiles, shares, shared, resident }));
+            }
+        }
+        best
+    }
+}
+
+/// Whether a layer's patches can be read 16 numbers at a time.
+fn suits_patches(a: &Affine, bytes: usize, precision: Precision) -> bool {
+    precision == Precision::Bf16
+        && !a.is_linear()
+        && (a.stride * a.channels).is_multiple_of(16)
+        && (a.kernel * a.channels).is_multiple_of(16)
+        && (a.width * a.channels).is_multiple_of(16 / bytes)
+        && a.filters > 0
+        && a.filters.is_multiple_of(16)
+        && a.weights_at.is_multiple_of(4)
+}
+
+/// What so many rows of outputs need of an image.
+fn forward_view(a: &Affine, rows: usize) -> Picture {
+    Picture {
+        rows: (rows - 1) * a.stride + a.kernel,
+        columns: a.width,
+        step: a.stride,
+        channels: a.channels,
+        patches: (rows, a.out_width()),
+    }
+}
+
+/// Ways to arrange at least four and at most `most` warps along rows, columns and the reduction.
+fn warps(most: usize, wn: &[usize], wk: &[usize]) -> Vec<(usize, usize, usize)> {
+    let mut ways = Vec::new();
+    for &wn in wn {
+        for &wk in wk {
+            ways.extend((1..=most).map(|wm| (wm, wn, wk)));
+        }
+    }
+    ways.retain(|(wm, wn, wk)| (4..=most).contains(&(wm * wn * wk)));
+    ways
 }
 
 /// An image in shared memory; the same arithmetic as `Picture` in `direct.cuh`.
@@ -182,17 +326,12 @@ impl Work<'_> {
         let cut = (2..=most).map(|bands| (1, self.rows.div_ceil(bands)));
         for (images, rows) in whole.chain(cut) {
             for slices in [1, 2, 4, 8] {
-                for wn in [1, 2, 4] {
-                    for wk in [1, 2, 4] {
-                        for wm in 1..=8 {
-                            let tried =
-                                self.estimate(images, rows, slices, [wm, wn, wk], networks, processors);
-                            if let Some((time, direct)) = tried
-                                && best.is_none_or(|(least, _)| time < least)
-                            {
-                                best = Some((time, direct));
-                            }
-                        }
+                for (wm, wn, wk) in warps(8, &[1, 2, 4], &[1, 2, 4]) {
+                    let tried = self.estimate(images, rows, slices, [wm, wn, wk], networks, processors);
+                    if let Some((time, direct)) = tried
+                        && best.is_none_or(|(least, _)| time < least)
+                    {
+                        best = Some((time, direct));
                     }
                 }
             }

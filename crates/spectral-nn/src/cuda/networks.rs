@@ -110,7 +110,8 @@ enum How {
         /// With the shape for one network.
         down: Option<(Kernel, Shape)>,
         weights: Kernel,
-        cut: Cut,
+        /// For one network; the second number is the splits.
+        shape: Shape,
         partial: Memory,
         most: usize,
         step: Kernel,
@@ -371,7 +372,7 @@ impl Networks {
                     let args = [nets, Arg::Int(agents as i32), input, last.into(), scale, below];
                     unsafe { stream.launch(kernel, shape, &args) }?;
                 }
-                How::Apart { down, weights, cut, partial, most, step } => {
+                How::Apart { down, weights, shape: own, partial, most, step } => {
                     if let Some((kernel, shape)) = down {
                         let shape = of_networks(shape, agents);
                         unsafe { stream.launch(kernel, shape, &[nets, trunk.into(), pitch, input, below]) }?;
@@ -386,7 +387,7 @@ impl Networks {
                             &self.sides[l % 2]
                         }
                     };
-                    let shape = Shape::new([cut.tiles, cut.splits, agents], cut.tile.threads());
+                    let shape = of_networks(own, agents);
                     let most = Arg::Int(*most as i32);
                     let args = [nets, input, last.into(), pitch, scale, partial.into(), most];
                     unsafe { side.launch(weights, shape, &args) }?;
@@ -399,7 +400,7 @@ impl Networks {
                     let numbers = (layer.fan_in() + 1) * size.filters(layer);
                     let shape = Shape::new([numbers.div_ceil(256), agents, 1], 256);
                     unsafe {
-                        side.launch(step, shape, &[nets, partial.into(), Arg::Int(cut.splits as i32), most])
+                        side.launch(step, shape, &[nets, partial.into(), Arg::Int(own.grid[1] as i32), most])
                     }?;
                 }
             }
@@ -453,13 +454,24 @@ impl Backward {
                 Some((kernel, shape))
             }
         };
-        let cut = weight_cut(trunk, l, size);
+        let weights = module.kernel(&format!("weights_{l}"))?;
+        let shape = match size.direct_weights(trunk, l) {
+            Some(direct) => {
+                weights.allow_shared(direct.shared)?;
+                let grid = [direct.tiles, direct.shares, 1];
+                Shape { grid, threads: direct.threads(), shared: direct.shared }
+            }
+            None => {
+                let cut = weight_cut(trunk, l, size);
+                Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads())
+            }
+        };
         let most = (layer.fan_in() + 1) * size.filters(layer);
         let how = How::Apart {
             down,
-            weights: module.kernel(&format!("weights_{l}"))?,
-            cut,
-            partial: device.zeros(4 * size.agents() * cut.splits * most)?,
+            weights,
+            shape,
+            partial: device.zeros(4 * size.agents() * shape.grid[1] * most)?,
             most,
             step: module.kernel(&format!("step_{l}"))?,
         };

@@ -1,10 +1,10 @@
 //! The text of a population's kernels: the general ones with every shape put in as a constant.
 
-use super::direct::Direct;
+use super::direct::{Direct, DirectWeights};
 use super::shapes::{Cut, Precision, Trunk};
 use crate::architecture::Input;
 
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     include_str!("kernels/words.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/layers.cuh"),
@@ -12,6 +12,7 @@ const PARTS: [&str; 7] = [
     include_str!("kernels/stream.cuh"),
     include_str!("kernels/matrices.cuh"),
     include_str!("kernels/direct.cuh"),
+    include_str!("kernels/direct_weights.cuh"),
 ];
 
 /// The size of a population, on which tiles and splits depend.
@@ -62,6 +63,12 @@ impl Size<'_> {
     /// How the gradient of a layer's input is cut if it is a direct convolution.
     pub fn direct_input_gradient(&self, layer: &crate::layout::Affine) -> Option<Direct> {
         Direct::input_gradient(layer, self.batch, self.agents(), self.target.processors, self.precision)
+    }
+
+    /// How the gradient of the weights of layer l is cut if it is a direct one.
+    pub fn direct_weights(&self, trunk: &Trunk, l: usize) -> Option<DirectWeights> {
+        let (bytes, processors) = (if l == 0 { 1 } else { 2 }, self.target.processors);
+        DirectWeights::new(trunk.layer(l), bytes, self.batch, self.agents(), processors, self.precision)
     }
 
     /// How the forward pass of a layer is cut, for a minibatch (both networks at once) or for acting (one sample).
@@ -196,14 +203,28 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
              int pitch, const act_t* input, act_t* input_delta) {{ {call}; }}",
         ));
     }
-    let cut = weight_cut(trunk, l, size);
+    let batch = size.batch;
+    let (bounds, call) = match size.direct_weights(trunk, l) {
+        Some(direct) => {
+            let arguments = direct.arguments();
+            let assertion = direct.assertion(&format!("WeightsShape<L{l}, {arguments}>"));
+            let call = format!(
+                "{assertion} direct_weight_gradient<L{l}, {input}, {arguments}, {batch}>(input, delta, scale, partial, most)"
+            );
+            (direct.bounds(), call)
+        }
+        None => {
+            let cut = weight_cut(trunk, l, size);
+            let call = format!(
+                "weight_gradient<L{l}, {input}, {delta}, {}, {batch}>(nets, input, delta, pitch, scale, partial, most)",
+                cut.tile.text()
+            );
+            (cut.tile.threads().to_string(), call)
+        }
+    };
     out(format!(
-        "extern \"C\" __global__ void __launch_bounds__({}) weights_{l}(const Net* nets, const {input}* input, \
-         const {delta}* delta, int pitch, float scale, float* partial, int most) {{ weight_gradient<L{l}, {input}, {delta}, \
-         {}, {}>(nets, input, delta, pitch, scale, partial, most); }}",
-        cut.tile.threads(),
-        cut.tile.text(),
-        size.batch
+        "extern \"C\" __global__ void __launch_bounds__({bounds}) weights_{l}(const Net* nets, const {input}* input, \
+         const {delta}* delta, int pitch, float scale, float* partial, int most) {{ {call}; }}",
     ));
     out(format!(
         "extern \"C\" __global__ void __launch_bounds__(256) step_{l}(const Net* nets, const float* partial, int splits, \
