@@ -35,7 +35,7 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
         let reason = format!("{} was not run.", claim.task);
         return judgement("No data.".to_owned(), Verdict::Undecided, reason);
     };
-    let ours = measured(task, claim);
+    let ours = measured(task, tasks, claim);
     let checks = match preconditions(task, claim) {
         Err(reason) => return judgement(ours, Verdict::Undecided, reason),
         Ok(()) => checks(task, tasks, claim),
@@ -98,7 +98,7 @@ fn trained(task: &Task<'_>, name: &str) -> Option<u64> {
 }
 
 /// What was measured of the agents concerned, in words.
-fn measured(task: &Task<'_>, claim: &Claim) -> String {
+fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
     let mut parts = Vec::new();
     let frames = claim.agents().iter().filter_map(|name| trained(task, name)).min().unwrap_or(task.frames);
     let after = short_count(frames as f64);
@@ -119,25 +119,33 @@ fn measured(task: &Task<'_>, claim: &Claim) -> String {
             parts.join("; ")
         );
     }
-    for name in claim.agents() {
-        let text = match task.row(name) {
-            None => format!("{name} was not run"),
-            Some(row) => match row.mean {
-                None => format!("{name} has no finished seed"),
-                Some(mean) => {
-                    let count = row.per_seed.len();
-                    let seeds = if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") };
-                    let range = match (row.low95, row.high95) {
-                        (Some(low), Some(high)) => format!("{} to {}, ", number(low), number(high)),
-                        _ => String::new(),
-                    };
-                    format!("{name} {} ({range}{seeds})", number(mean))
-                }
-            },
-        };
-        parts.push(text);
+    if let Rule::HigherOnTask { agents, than } = &claim.rule {
+        for name in agents {
+            parts.push(format!("{} on {}", score_of(task, name), task.name));
+            for other in than {
+                parts.push(match longest(tasks, other) {
+                    Some(there) => format!("{} on {other}", score_of(there, name)),
+                    None => format!("{other} was not run"),
+                });
+            }
+        }
+    } else {
+        parts.extend(claim.agents().into_iter().map(|name| score_of(task, name)));
     }
     format!("Final score after {after} frames: {}.", parts.join("; "))
+}
+
+/// An agent's final score on a task, in words.
+fn score_of(task: &Task<'_>, name: &str) -> String {
+    let Some(row) = task.row(name) else { return format!("{name} was not run") };
+    let Some(mean) = row.mean else { return format!("{name} has no finished seed") };
+    let count = row.per_seed.len();
+    let seeds = if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") };
+    let range = match (row.low95, row.high95) {
+        (Some(low), Some(high)) => format!("{} to {}, ", number(low), number(high)),
+        _ => String::new(),
+    };
+    format!("{name} {} ({range}{seeds})", number(mean))
 }
 
 /// Where the TD percentage errors ended, at those of the scores that were met.
@@ -235,7 +243,16 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
         Rule::FinalAbove { agents, value } | Rule::FinalBelow { agents, value } => {
             let above = matches!(claim.rule, Rule::FinalAbove { .. });
             for agent in agents {
-                checks.push(against_value(agent, &scores(task, agent), *value, above));
+                let mut check = against_value(agent, &scores(task, agent), *value, above);
+                // Scores rise with training: what has not been reached yet may still be.
+                let short = trained(task, agent).is_some_and(|frames| frames < claim.min_frames);
+                if short && !above && check.verdict == Verdict::Agree {
+                    check = Check::new(
+                        Verdict::Undecided,
+                        format!("{} so far, and may still rise", check.reason),
+                    );
+                }
+                checks.push(check);
             }
         }
         Rule::HigherOnTask { agents, than } => {

@@ -143,6 +143,13 @@ fn a_flat_curve_that_ends_early_decides_nothing() {
             (higher.to_owned(), Agree, &["The runs end at 60k frames, before the 100M"]),
             // The same rise counts as flat if the claim says that it is small.
             (format!("{higher}\nflat_within = 30"), Undecided, &["flat so far"]),
+            // One that has risen and is still low may rise further.
+            (
+                "kind = \"final_below\"\nagents = [\"spectral\"]\nvalue = 15\nmin_frames = 100_000"
+                    .to_owned(),
+                Undecided,
+                &["ends below 15.0", "so far, and may still rise"],
+            ),
             // The other way round it rests on the flat curve.
             (lower.to_owned(), Undecided, &["compressed is flat"]),
         ],
@@ -196,6 +203,9 @@ fn td_errors_decide_score_by_score() {
             ),
         ],
     );
+    let on_task = "kind = \"higher_on_task\"\nagents = [\"compressed\"]\nthan = [\"pong-easier\"]".to_owned();
+    let ours = judge(root.path(), &[on_task]).remove(0).ours;
+    assert!(ours.contains("on pong-mini; compressed ") && ours.contains("on pong-easier"), "{ours}");
     let judged = &judge(root.path(), &[td("td_error_below", "clipped", 50.0, "[0, 3]")])[0];
     let begins = "TD error after 60k frames at the player’s scores 0 to 3: clipped";
     assert!(judged.ours.starts_with(begins), "{}", judged.ours);

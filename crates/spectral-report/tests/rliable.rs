@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use spectral_report::stats::{
     Interval, aggregate_mean, aggregate_median, interquartile_mean, optimality_gap, performance_profile,
-    probability_of_improvement, profile_band, stratified_interval, stratified_pair_interval,
+    probability_of_improvement, profile_band, stratified_interval, stratified_pair_interval, t_interval,
+    welch_interval,
 };
 use synthetic::Noise;
 
@@ -76,7 +77,8 @@ fn point_estimates_and_intervals_equal_rliables() {
     let scores = scores();
     let thresholds: Vec<f64> = (0..25).map(|k| -0.5 + 0.125 * f64::from(k)).collect();
     let pairs = [["spectral", "popart"], ["popart", "clipped"], ["spectral", "clipped"]];
-    let Some(theirs) = ask(&scores, &thresholds, &pairs) else { return };
+    let Some(answer) = ask(&scores, &thresholds, &pairs) else { return };
+    let theirs = &answer;
     type Statistic = fn(&[Vec<f64>]) -> Option<f64>;
     let singles: [(&str, Statistic); 4] = [
         ("mean", aggregate_mean),
@@ -107,6 +109,20 @@ fn point_estimates_and_intervals_equal_rliables() {
         let interval = stratified_pair_interval(a, b, probability_of_improvement, 0.95).unwrap();
         let theirs = triple(&theirs["improvement"][format!("{first},{second}")]);
         compare(&format!("{first} over {second}"), point, interval, theirs, 0.10);
+    }
+    // Student's and Welch's intervals, which verdicts from few seeds rest on, have no noise: SciPy's to ten digits.
+    let exact = |ours: Interval, theirs: &Value| {
+        for (ours, theirs) in [(ours.low, &theirs[0]), (ours.high, &theirs[1])] {
+            let theirs = theirs.as_f64().unwrap();
+            assert!((ours - theirs).abs() <= 1e-10 * (1.0 + theirs.abs()), "{ours} is not SciPy's {theirs}");
+        }
+    };
+    for [first, second] in pairs {
+        let ours = welch_interval(&scores[first][0], &scores[second][0], 0.95).unwrap();
+        exact(ours, &answer["welch"][format!("{first},{second}")]);
+    }
+    for (agent, tasks) in &scores {
+        exact(t_interval(&tasks[0], 0.95).unwrap(), &answer["student"][agent]);
     }
 }
 

@@ -1,9 +1,10 @@
-"""Reads scores as JSON (agent -> task -> seeds) from standard input, writes rliable's statistics of them as JSON."""
+"""Reads scores as JSON (agent -> task -> seeds) from standard input, writes rliable's and SciPy's statistics of them."""
 
 import json
 import sys
 
 import numpy as np
+import scipy.stats
 from rliable import library, metrics
 
 data = json.load(sys.stdin)
@@ -29,4 +30,8 @@ points, intervals = library.get_interval_estimates(
 out["improvement"] = {k: [float(points[k][0]), *(float(v) for v in intervals[k][:, 0])] for k in pairs}
 profiles, bands = library.create_performance_profile(scores, thresholds, reps=2000)
 out["profile"] = {k: [profiles[k].tolist(), bands[k][0].tolist(), bands[k][1].tolist()] for k in scores}
+welch = {k: scipy.stats.ttest_ind(x[:, 0], y[:, 0], equal_var=False).confidence_interval(0.95) for k, (x, y) in pairs.items()}
+out["welch"] = {k: [float(v.low), float(v.high)] for k, v in welch.items()}
+student = {k: scipy.stats.ttest_1samp(x[:, 0], 0).confidence_interval(0.95) for k, x in scores.items()}
+out["student"] = {k: [float(v.low), float(v.high)] for k, v in student.items()}
 json.dump(out, sys.stdout)

@@ -76,10 +76,15 @@ pub(super) fn facts(tasks: &[Task<'_>]) -> String {
 
 /// Remarks on the report as a whole.
 pub(super) fn notes(notes: &[String]) -> String {
-    notes.iter().fold(String::new(), |mut text, note| {
-        writeln!(text, "<p class=\"note\">{}</p>", escape(note)).ok();
-        text
-    })
+    if notes.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("<div class=\"note\">");
+    for note in notes {
+        write!(text, "<p>{}</p>", escape(note)).ok();
+    }
+    text.push_str("</div>\n");
+    text
 }
 
 /// Links to the sections, where there are several.
