@@ -38,6 +38,11 @@ impl Table {
             let rows: Vec<Value> = self.rows.iter().map(object).collect();
             return print(&serde_json::to_string_pretty(&rows).expect("plain values"));
         }
+        print(&self.text())
+    }
+
+    /// The aligned columns.
+    pub fn text(&self) -> String {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(show).collect()).collect();
         let width = |c: usize| {
             let widest = cells.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
@@ -58,7 +63,7 @@ impl Table {
         };
         let header: Vec<String> = self.columns.iter().map(|c| c.to_string()).collect();
         let lines: Vec<String> = std::iter::once(&header).chain(&cells).map(|row| line(row)).collect();
-        print(&lines.join("\n"))
+        lines.join("\n")
     }
 }
 

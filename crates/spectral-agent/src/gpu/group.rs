@@ -1,5 +1,6 @@
 //! A group of agents on a GPU: replay, networks, codecs and diagnostics on the device, one graph per step.
 
+mod bench;
 mod state;
 
 use super::abi::{self, Agent, Counters, Staged};
@@ -74,6 +75,15 @@ struct Seat {
     diagnostics: Diagnostics,
 }
 
+/// What an agent's memory has to hold, and where.
+struct Place<'a> {
+    constants: &'a [f64],
+    /// Player's scores told apart.
+    scores: usize,
+    /// Observations go to the host's memory even if the device has room.
+    spilt: bool,
+}
+
 struct Kernels {
     record: Kernel,
     insert: Kernel,
@@ -140,6 +150,17 @@ impl CudaGroup {
         task: &TaskSpec,
         trainees: Vec<Trainee>,
     ) -> Result<CudaGroup, DeviceFailure> {
+        Self::with_spilt(device, precision, task, trainees, 0)
+    }
+
+    /// As [`new`](CudaGroup::new); the observations of the first `spilt` agents lie in the host's memory in any case.
+    fn with_spilt(
+        device: &Device,
+        precision: Precision,
+        task: &TaskSpec,
+        trainees: Vec<Trainee>,
+        spilt: usize,
+    ) -> Result<CudaGroup, DeviceFailure> {
         let Some(first) = trainees.first() else {
             return Err(DeviceFailure("a group needs at least one agent".into()));
         };
@@ -195,7 +216,8 @@ impl CudaGroup {
             device: device.clone(),
         };
         for (index, trainee) in trainees.into_iter().enumerate() {
-            group.seat(task, trainee, &shapes[index], &text.constants[index], scores)?;
+            let memory = Place { constants: &text.constants[index], scores, spilt: index < spilt };
+            group.seat(task, trainee, &shapes[index], memory)?;
         }
         group.connect(&text.kinds, scores).map_err(failed)?;
         group.graphs = Some(group.capture().map_err(failed)?);
@@ -208,12 +230,12 @@ impl CudaGroup {
         task: &TaskSpec,
         trainee: Trainee,
         shape: &Architecture,
-        constants: &[f64],
-        scores: usize,
+        Place { constants, scores, spilt }: Place<'_>,
     ) -> Result<(), DeviceFailure> {
         let capacity = trainee.settings.replay;
         let frames = (capacity * self.frame) as u64;
-        let spilt = self.device.free_memory().map_err(failed)? < frames + 7 * capacity as u64 + MARGIN;
+        let spilt =
+            spilt || self.device.free_memory().map_err(failed)? < frames + 7 * capacity as u64 + MARGIN;
         let ring = Ring::new(&self.device, task.observation, capacity, spilt).map_err(failed)?;
         let diagnostics = Diagnostics::new(trainee.codec.as_ref(), scores);
         let state = trainee.codec.init();
@@ -394,21 +416,6 @@ impl CudaGroup {
     fn clear_staged(&mut self) {
         let agents = self.members.len();
         self.staging.host_bytes()[..agents * size_of::<Staged>()].fill(0);
-    }
-
-    /// Queues one update of every agent alone, without a step: for benchmarks. Agents must have been staged once.
-    pub fn queue_update_alone(&self) -> Result<(), DeviceFailure> {
-        self.graphs().update.launch().map_err(failed)
-    }
-
-    /// Queues action selection alone: for benchmarks.
-    pub fn queue_act_alone(&self) -> Result<(), DeviceFailure> {
-        self.graphs().act.launch().map_err(failed)
-    }
-
-    /// The stream that the group's work is queued on.
-    pub fn stream(&self) -> &Stream {
-        &self.stream
     }
 
     /// How many agents have their observations in the host's memory, because the device's was full.

@@ -1,6 +1,11 @@
 //! `spectral bench`: training steps and tasks on this machine.
 
-use crate::args::BenchArgs;
+mod end_to_end;
+mod floor;
+mod gpu;
+mod group_times;
+
+use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::{Failure, SUCCESS};
 use crate::table::Table;
 use serde_json::json;
@@ -9,6 +14,9 @@ use spectral_nn::bench::{gemm_gflops, standard, time_step};
 
 /// Measures and prints.
 pub fn run(args: &BenchArgs) -> Result<u8, Failure> {
+    if let Some(BenchCommand::Gpu(args)) = &args.what {
+        return gpu::run(args);
+    }
     if !(args.seconds > 0.0 && args.seconds < 1e4) {
         return Err(Failure::usage("--seconds must be a positive number"));
     }
