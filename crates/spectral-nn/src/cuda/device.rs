@@ -304,11 +304,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Lets the kernel use this much dynamic shared memory.
+    /// Lets the kernel use this much dynamic shared memory, and has multiprocessors keep all they can for shared memory while
+    /// it runs, so that several of its blocks find room.
     pub fn allow_shared(&self, bytes: usize) -> Result<(), CudaError> {
         use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as LIMIT;
-        let failed = doing(format!("give kernel {} {bytes} bytes of shared memory", self.name));
-        self.function.set_attribute(LIMIT, bytes as i32).map_err(failed)
+        use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as PERCENT;
+        let failed = || doing(format!("give kernel {} {bytes} bytes of shared memory", self.name));
+        self.function.set_attribute(LIMIT, bytes as i32).map_err(failed())?;
+        self.function.set_attribute(PERCENT, 100).map_err(failed())
     }
 
     /// Registers per thread, bytes of local memory per thread and of static shared memory per block.

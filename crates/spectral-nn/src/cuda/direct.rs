@@ -394,3 +394,44 @@ impl Work<'_> {
         best
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::architecture::{Architecture, Head, Input};
+    use crate::cuda::Trunk;
+
+    fn nature() -> Trunk {
+        let input = Input::Planes { channels: 4, height: 84, width: 84 };
+        Trunk::new(&Architecture::nature(input, Head::new(6, 1))).unwrap()
+    }
+
+    #[test]
+    fn the_nature_networks_convolutions_keep_a_large_device_busy() {
+        let trunk = nature();
+        for agents in [1, 5, 20, 64] {
+            for (l, layer) in trunk.layers[..3].iter().enumerate() {
+                let bytes = if l == 0 { 1 } else { 2 };
+                let bf16 = Precision::Bf16;
+                let forward = Direct::forward(layer, bytes, 32, 2 * agents, 132, bf16).unwrap();
+                let down = Direct::input_gradient(layer, 32, agents, 132, bf16);
+                let weights = DirectWeights::new(layer, bytes, 32, agents, 132, bf16).unwrap();
+                assert!(2 * agents * forward.grid[0] * forward.grid[1] >= 100, "{agents} {l} {forward:?}");
+                assert!(agents * weights.tiles * weights.shares >= 60, "{agents} {l} {weights:?}");
+                assert_eq!(down.is_some(), l > 0, "the pixels' gradient would need more channels");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_that_do_not_suit_are_left_alone() {
+        let trunk = nature();
+        assert_eq!(Direct::forward(&trunk.layers[1], 2, 32, 2, 132, Precision::Tf32), None);
+        assert_eq!(Direct::forward(&trunk.layers[3], 2, 32, 2, 132, Precision::Bf16), None);
+        let odd = Affine { channels: 3, ..trunk.layers[0].clone() };
+        assert_eq!(Direct::forward(&odd, 1, 32, 2, 132, Precision::Bf16), None);
+        assert_eq!(DirectWeights::new(&odd, 1, 32, 1, 132, Precision::Bf16), None);
+        let uneven = Affine { kernel: 3, ..trunk.layers[1].clone() };
+        assert_eq!(Direct::input_gradient(&uneven, 32, 1, 132, Precision::Bf16), None);
+    }
+}
