@@ -6,6 +6,7 @@ use super::cpu::Cpu;
 use super::execute;
 use super::input::Input;
 use super::noise::Noise;
+use super::owed::Beginning;
 use super::recompile;
 use super::riot::Riot;
 use super::rom::Rom;
@@ -86,6 +87,8 @@ pub struct Console {
     /// Whether the next frame begins anew, the last one having been completed.
     frame_complete: bool,
     engine: Engine,
+    /// For each of the two pictures, the frame that belongs there and was not drawn.
+    owed: [Option<Beginning>; 2],
 }
 
 impl Console {
@@ -124,6 +127,7 @@ impl Console {
             swap_paddles: view.swap_paddles,
             frame_complete: true,
             engine: Engine::default(),
+            owed: [None, None],
         };
         console.system_reset();
         console
@@ -162,13 +166,40 @@ impl Console {
             self.bus.riot.rebase(elapsed);
         }
         self.bus.frame_done = false;
-        let run = match self.engine {
-            Engine::Translator => recompile::run,
-            Engine::Interpreter => execute::run,
-        };
-        run(&mut self.cpu, &mut self.bus, &self.rom, MAX_INSTRUCTIONS);
+        let from_its_start = self.frame_complete;
+        let beginning = (!draw).then(|| Beginning::new(&self.cpu, &mut self.bus));
+        run(self.engine, &mut self.cpu, &mut self.bus, &self.rom);
         self.frame_complete = self.bus.frame_done;
+        if from_its_start && self.frame_complete && self.bus.tia.is_full() {
+            self.owed[self.bus.tia.current()] = beginning;
+        } else {
+            self.end_unfinished_picture(beginning);
+        }
         self.bus.tia.end_frame(self.cpu.cycle);
+    }
+
+    /// Gives the picture what belongs below the part that this frame has reached; if this frame was not drawn,
+    /// runs it again from its `beginning`.
+    #[cold]
+    fn end_unfinished_picture(&mut self, beginning: Option<Beginning>) {
+        let current = self.bus.tia.current();
+        let before = self.owed[current].take().map(|owed| self.draw(owed));
+        if let Some(beginning) = beginning {
+            if let Some(before) = before {
+                self.bus.tia.complete_from(&before.tia, 0);
+            }
+            let pictures = self.bus.tia.take_pictures();
+            (self.cpu, self.bus) = beginning.draw(pictures, |cpu, bus| run(self.engine, cpu, bus, &self.rom));
+        } else if let Some(before) = before {
+            let painted = self.bus.tia.painted();
+            self.bus.tia.complete_from(&before.tia, painted);
+        }
+    }
+
+    /// Runs a frame again to draw it.
+    fn draw(&self, owed: Beginning) -> Bus {
+        let pictures = self.bus.tia.share_pictures();
+        owed.draw(pictures, |cpu, bus| run(self.engine, cpu, bus, &self.rom)).1
     }
 
     /// The console's 128 bytes of memory.
@@ -203,6 +234,17 @@ impl Console {
 
     /// Writes everything that changes while a game is played.
     pub fn save(&self, out: &mut StateWriter) {
+        if self.owed.iter().any(Option::is_some) {
+            // What is owed is drawn, so that states hold pictures only.
+            let mut settled = self.clone();
+            for picture in 0..2 {
+                if let Some(owed) = settled.owed[picture].take() {
+                    let drawn = settled.draw(owed);
+                    settled.bus.tia.take_picture_of(&drawn.tia, picture);
+                }
+            }
+            return settled.save(out);
+        }
         out.u64(self.rom.fingerprint());
         let (kind, state) = match self.noise {
             Noise::Seeded(state) => (0, state),
@@ -224,6 +266,7 @@ impl Console {
         if from.u64()? != self.rom.fingerprint() {
             return Err(StateError("it was saved with another game's ROM".into()));
         }
+        self.owed = [None, None];
         self.noise = match (from.u8()?, from.u64()?) {
             (0, state) => Noise::Seeded(state),
             (_, place) => Noise::Ale(place as u32),
@@ -263,5 +306,12 @@ impl Console {
         let Registers { a, x, y, sp, status, pc, cycle } = to;
         self.cpu = Cpu { a, x, y, sp, cycle, ..Cpu::after_reset(pc) };
         self.cpu.set_status(status);
+    }
+}
+
+fn run(engine: Engine, cpu: &mut Cpu, bus: &mut Bus, rom: &Rom) {
+    match engine {
+        Engine::Translator => recompile::run(cpu, bus, rom, MAX_INSTRUCTIONS),
+        Engine::Interpreter => execute::run(cpu, bus, rom, MAX_INSTRUCTIONS),
     }
 }

@@ -13,6 +13,7 @@ mod execute;
 mod input;
 mod known;
 mod noise;
+mod owed;
 mod palette;
 mod recompile;
 mod riot;

@@ -98,15 +98,44 @@ const QUADRUPLED: [u32; 256] = {
     table
 };
 
+/// The pixels below each place in the line.
+static BELOW: [Mask; 161] = {
+    let mut table = [[0; 3]; 161];
+    let mut x = 0;
+    while x < 161 {
+        let mut pixel = 0;
+        while pixel < x {
+            table[x][pixel / 64] |= 1 << (pixel % 64);
+            pixel += 1;
+        }
+        x += 1;
+    }
+    table
+};
+
 /// The pixels `from..to`.
 #[inline]
-pub(super) fn window(from: u32, to: u32) -> Mask {
-    let below = |x: u32, word: u32| -> u64 {
-        let x = x.saturating_sub(word * 64);
-        if x >= 64 { u64::MAX } else { (1 << x) - 1 }
-    };
-    [0, 1, 2].map(|word| below(to, word) & !below(from, word))
+pub(super) fn window(from: usize, to: usize) -> Mask {
+    let (below, above) = (&BELOW[to], &BELOW[from]);
+    [below[0] & !above[0], below[1] & !above[1], below[2] & !above[2]]
 }
+
+/// Eight pixels as eight bytes of ones, where their bits are set.
+pub(super) static WIDENED: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut bits = 0;
+    while bits < 256 {
+        let mut pixel = 0;
+        while pixel < 8 {
+            if bits >> pixel & 1 != 0 {
+                table[bits] |= 0xFF << (8 * pixel);
+            }
+            pixel += 1;
+        }
+        bits += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn windows_cover_their_pixels(from in 0u32..=160, to in 0u32..=160) {
+        fn windows_cover_their_pixels(from in 0usize..=160, to in 0usize..=160) {
             for x in 0..160 {
                 prop_assert_eq!(lit(window(from, to), x as i32), (from..to).contains(&x));
             }

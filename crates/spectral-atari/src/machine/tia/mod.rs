@@ -51,8 +51,11 @@ enum Missile0 {
     Hidden,
 }
 
-/// One picture, shared between a console and its clones until one of them draws again.
-pub(super) type Picture = Arc<[u8; WIDTH * MAX_HEIGHT]>;
+/// One picture, shared between a console and its clones until one of them draws again; absent while the rest
+/// of the chip is copied.
+type Picture = Option<Arc<[u8; WIDTH * MAX_HEIGHT]>>;
+/// The two pictures that are drawn in turn.
+pub(super) type Pictures = [Picture; 2];
 
 #[derive(Clone, Debug)]
 pub(super) struct Tia {
@@ -113,7 +116,7 @@ pub(super) struct Tia {
     stale: u8,
 
     draw: bool,
-    pictures: [Picture; 2],
+    pictures: Pictures,
     current: usize,
     geometry: Geometry,
 }
@@ -124,7 +127,7 @@ impl Tia {
     pub(super) const OVERLONG_OFFSET: usize = std::mem::offset_of!(Tia, overlong_from);
 
     pub(super) fn new(geometry: Geometry) -> Tia {
-        let picture = Arc::new([0; WIDTH * MAX_HEIGHT]);
+        let picture = Some(Arc::new([0; WIDTH * MAX_HEIGHT]));
         let mut tia = Tia {
             drawn_to: 0,
             line_end: 0,
@@ -241,7 +244,51 @@ impl Tia {
     }
 
     pub(super) fn picture(&self) -> &[u8] {
-        &self.pictures[self.current][..WIDTH * self.geometry.height]
+        let size = WIDTH * self.geometry.height;
+        self.pictures[self.current].as_ref().map_or(&[], |picture| &picture[..size])
+    }
+
+    /// Which of the two pictures is this frame's.
+    pub(super) fn current(&self) -> usize {
+        self.current
+    }
+
+    pub(super) fn take_pictures(&mut self) -> Pictures {
+        std::mem::take(&mut self.pictures)
+    }
+
+    pub(super) fn put_pictures(&mut self, pictures: Pictures) {
+        self.pictures = pictures;
+    }
+
+    pub(super) fn share_pictures(&self) -> Pictures {
+        self.pictures.clone()
+    }
+
+    /// Takes one of another chip's two pictures.
+    pub(super) fn take_picture_of(&mut self, other: &Tia, which: usize) {
+        self.pictures[which] = other.pictures[which].clone();
+    }
+
+    /// How many pixels of the picture this frame has reached.
+    pub(super) fn painted(&self) -> usize {
+        let line_start = self.line_end - LINE;
+        let line = (line_start - self.display_start) / LINE;
+        let x = (self.drawn_to - line_start - HBLANK).clamp(0, WIDTH as i32);
+        ((line * WIDTH as i32 + x) as usize).min(WIDTH * self.geometry.height)
+    }
+
+    /// Whether this frame has reached the end of the picture.
+    pub(super) fn is_full(&self) -> bool {
+        self.drawn_to >= self.display_stop
+    }
+
+    /// Takes another chip's picture from pixel `from` on.
+    pub(super) fn complete_from(&mut self, other: &Tia, from: usize) {
+        if let Some(picture) = &mut self.pictures[self.current] {
+            let other = other.picture();
+            Arc::make_mut(picture)[from..other.len()].copy_from_slice(&other[from..]);
+        }
     }
 
     pub(super) fn height(&self) -> usize {
@@ -273,6 +320,12 @@ impl Tia {
             if ends_line {
                 self.line_end += LINE;
                 self.end_line();
+                if !self.draw && from_x <= HBLANK && self.stale & self.enabled == 0 && !self.cosmic {
+                    // Nothing has changed: the other whole lines will collide as this one did.
+                    let same = (clock - 1 - self.drawn_to) / LINE * LINE;
+                    self.drawn_to += same;
+                    self.line_end += same;
+                }
             }
             if to >= clock {
                 return;

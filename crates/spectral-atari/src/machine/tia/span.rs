@@ -59,7 +59,22 @@ impl Tia {
 
     fn collide(&mut self, from: usize, to: usize) {
         self.refresh();
-        let window = masks::window(from as u32, to as u32);
+        let window = masks::window(from, to);
+        // Where there are two objects or more; mostly nowhere, which settles all pairs at once.
+        let (mut once, mut twice) = ([0; 3], [0; 3]);
+        let mut on = self.enabled;
+        while on != 0 {
+            let mask = &self.masks[on.trailing_zeros() as usize];
+            on &= on - 1;
+            for word in 0..3 {
+                twice[word] |= once[word] & mask[word];
+                once[word] |= mask[word];
+            }
+        }
+        let shared = [0, 1, 2].map(|word: usize| twice[word] & window[word]);
+        if shared[0] | shared[1] | shared[2] == 0 {
+            return;
+        }
         let missing = POSSIBLE[usize::from(self.enabled)] & !self.collisions;
         for (first, second, bit) in PAIRS {
             if missing & bit != 0 {
@@ -102,7 +117,8 @@ impl Tia {
         self.refresh();
         let blank_to = if self.hmove_blank { (HBLANK as usize + 8 - 68).clamp(from, to) } else { from };
         let start = line * WIDTH;
-        let picture = Arc::make_mut(&mut self.pictures[self.current]);
+        let Some(picture) = &mut self.pictures[self.current] else { return };
+        let picture = Arc::make_mut(picture);
         let row = &mut picture[start..start + WIDTH];
         if self.vblank & 0x02 != 0 {
             row[from..to].fill(0);
@@ -156,18 +172,19 @@ impl Painter<'_> {
             return;
         }
         let mask = &self.masks[object.trailing_zeros() as usize];
-        let window = masks::window(self.from as u32, self.to as u32);
+        let window = masks::window(self.from, self.to);
+        let colour = u64::from(colour) * 0x0101_0101_0101_0101;
         for word in 0..3 {
             let mut bits = mask[word] & window[word];
             while bits != 0 {
-                let start = bits.trailing_zeros();
-                let run = (!(bits >> start)).trailing_zeros();
-                let at = word * 64 + start as usize;
-                row[at..at + run as usize].fill(colour);
-                if start + run >= 64 {
-                    break;
+                // Eight pixels at a time.
+                let first = bits.trailing_zeros() & !7;
+                let lit = masks::WIDENED[(bits >> first & 0xFF) as usize];
+                bits &= !(0xFF << first);
+                let at = word * 64 + first as usize;
+                if let Some(pixels) = row[at..].first_chunk_mut::<8>() {
+                    *pixels = (u64::from_le_bytes(*pixels) & !lit | colour & lit).to_le_bytes();
                 }
-                bits &= u64::MAX << (start + run);
             }
         }
     }

@@ -40,7 +40,7 @@ impl Tia {
         });
         out.u8(self.enabled);
         out.u16(self.collisions);
-        for picture in &self.pictures {
+        for picture in self.pictures.iter().flatten() {
             save_picture(&picture[..], out);
         }
     }
@@ -138,8 +138,8 @@ impl Tia {
         };
         self.enabled = from.u8()? & 0x3F;
         self.collisions = from.u16()?;
-        for index in 0..2 {
-            restore_picture(&mut Arc::make_mut(&mut self.pictures[index])[..], from)?;
+        for picture in self.pictures.iter_mut().flatten() {
+            restore_picture(&mut Arc::make_mut(picture)[..], from)?;
         }
         self.stale = 0x3F;
         Ok(())
