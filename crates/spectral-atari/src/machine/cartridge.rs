@@ -17,7 +17,34 @@ pub(super) struct Cartridge {
     special_writes: u64,
     /// Which of E7's four 256-byte pages of memory is shown.
     small_page: u8,
-    ram: [u8; 2048],
+    memory: Memory,
+}
+
+/// Memory in a cartridge. Most have none and some have little; the few with more keep it elsewhere, so that
+/// copying a console stays cheap.
+#[derive(Clone, Debug)]
+enum Memory {
+    Little([u8; LITTLE]),
+    Much(Box<[u8; MUCH]>),
+}
+
+const LITTLE: usize = 128;
+const MUCH: usize = 2048;
+
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Memory::Little(bytes) => bytes,
+            Memory::Much(bytes) => &bytes[..],
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Little(bytes) => bytes,
+            Memory::Much(bytes) => &mut bytes[..],
+        }
+    }
 }
 
 /// [`Cartridge::window`] where there is none.
@@ -27,14 +54,13 @@ const LAST_PAGE: u64 = 1 << 63;
 impl Cartridge {
     pub(super) fn new(rom: &Rom, memory: impl FnMut() -> u8) -> Cartridge {
         let scheme = rom.scheme();
-        let mut ram = [0; 2048];
-        let size = match scheme {
-            Scheme::F8SC | Scheme::F6SC | Scheme::F4SC => 128,
-            Scheme::E7 => 2048,
-            Scheme::CV => 1024,
-            _ => 0,
+        let (mut ram, size) = match scheme {
+            Scheme::F8SC | Scheme::F6SC | Scheme::F4SC => (Memory::Little([0; LITTLE]), 128),
+            Scheme::E7 => (Memory::Much(Box::new([0; MUCH])), 2048),
+            Scheme::CV => (Memory::Much(Box::new([0; MUCH])), 1024),
+            _ => (Memory::Little([0; LITTLE]), 0),
         };
-        ram[..size].fill_with(memory);
+        ram.bytes_mut()[..size].fill_with(memory);
         let (special_reads, special_writes) = match scheme {
             Scheme::K2 | Scheme::K4 | Scheme::FE | Scheme::Tigervision3F => (0, 0),
             Scheme::F8 | Scheme::F6 | Scheme::F4 | Scheme::E0 => (LAST_PAGE, LAST_PAGE),
@@ -49,7 +75,7 @@ impl Cartridge {
             special_reads,
             special_writes,
             small_page: 0,
-            ram,
+            memory: ram,
         };
         cartridge.reset(rom);
         cartridge
@@ -134,12 +160,14 @@ impl Cartridge {
         let low = usize::from(addr & 0xFFF);
         match self.scheme {
             Scheme::F8SC | Scheme::F6SC | Scheme::F4SC if (0x80..0x100).contains(&low) => {
-                return self.ram[low & 0x7F];
+                return self.memory.bytes()[low & 0x7F];
             }
-            Scheme::CV => return if low < 0x400 { self.ram[low] } else { 0 },
-            Scheme::E7 if low < 0x800 => return if low >= 0x400 { self.ram[low & 0x3FF] } else { 0 },
+            Scheme::CV => return if low < 0x400 { self.memory.bytes()[low] } else { 0 },
+            Scheme::E7 if low < 0x800 => {
+                return if low >= 0x400 { self.memory.bytes()[low & 0x3FF] } else { 0 };
+            }
             Scheme::E7 if (0x900..0xA00).contains(&low) => {
-                return self.ram[1024 + usize::from(self.small_page) * 256 + (low & 0xFF)];
+                return self.memory.bytes()[1024 + usize::from(self.small_page) * 256 + (low & 0xFF)];
             }
             _ => {}
         }
@@ -158,11 +186,11 @@ impl Cartridge {
     fn write_special(&mut self, rom: &Rom, addr: u16, value: u8) {
         let low = usize::from(addr & 0xFFF);
         match self.scheme {
-            Scheme::F8SC | Scheme::F6SC | Scheme::F4SC if low < 0x80 => self.ram[low] = value,
-            Scheme::CV if low >= 0x400 => self.ram[low & 0x3FF] = value,
-            Scheme::E7 if low < 0x400 => self.ram[low] = value,
+            Scheme::F8SC | Scheme::F6SC | Scheme::F4SC if low < 0x80 => self.memory.bytes_mut()[low] = value,
+            Scheme::CV if low >= 0x400 => self.memory.bytes_mut()[low & 0x3FF] = value,
+            Scheme::E7 if low < 0x400 => self.memory.bytes_mut()[low] = value,
             Scheme::E7 if (0x800..0x900).contains(&low) => {
-                self.ram[1024 + usize::from(self.small_page) * 256 + (low & 0xFF)] = value;
+                self.memory.bytes_mut()[1024 + usize::from(self.small_page) * 256 + (low & 0xFF)] = value;
             }
             _ => self.switch(rom, addr),
         }
@@ -202,7 +230,9 @@ impl Cartridge {
         out.u64(self.special_reads);
         out.u64(self.special_writes);
         out.u8(self.small_page);
-        out.blob(&self.ram);
+        let mut all = [0; MUCH];
+        all[..self.memory.bytes().len()].copy_from_slice(self.memory.bytes());
+        out.blob(&all);
     }
 
     pub(super) fn restore(&mut self, rom: &Rom, from: &mut StateReader) -> Result<(), StateError> {
@@ -216,8 +246,12 @@ impl Cartridge {
         self.special_reads = from.u64()?;
         self.special_writes = from.u64()?;
         self.small_page = from.u8()? & 3;
-        let ram = from.blob()?;
-        self.ram = ram.try_into().map_err(|_| StateError("cartridge memory is not 2048 bytes".into()))?;
+        let all = from.blob()?;
+        if all.len() != MUCH {
+            return Err(StateError("cartridge memory is not 2048 bytes".into()));
+        }
+        let memory = self.memory.bytes_mut();
+        memory.copy_from_slice(&all[..memory.len()]);
         Ok(())
     }
 }
