@@ -5,9 +5,9 @@
 #   SPECTRAL=path/to/spectral SPECTRAL_PYTHON=path/to/python benches/gpu_bench.sh benches/results/gpu.txt
 #
 # TESTS may name test programs to run first (paths, separated by spaces). PRECISION is the arithmetic of the parts that
-# measure only one (bf16). PARTS picks parts: "tests machine compare spill train"; ROMS installed before make Atari count.
-# Every part has a time limit of its own, and goes on to the next whatever happens; the exit code is that of the first
-# part that failed.
+# measure only one (bf16). PARTS picks parts: "tests machine compare spill train". Atari is measured where its ROMs are
+# installed (spectral roms). Every part has a time limit of its own and is followed by the next whatever happens; the
+# exit code is that of the first part that failed.
 set -u
 cd "$(dirname "$0")/.."
 [ $# -eq 1 ] || { echo "usage: benches/gpu_bench.sh LOG" >&2; exit 2; }
@@ -45,9 +45,9 @@ all() {
         part 15 "$ours" --version
         part 15 "$ours" doctor
     fi
-    wanted compare && SPECTRAL=$ours OPTIONS="${OPTIONS:---seconds 0.5}" BUDGET=${BUDGET:-70} part 260 benches/gpu_compare.sh
+    wanted compare && SPECTRAL=$ours OPTIONS="${OPTIONS:---seconds 0.5}" BUDGET=${BUDGET:-70} part 290 benches/gpu_compare.sh
     wanted spill && part 40 "$ours" bench gpu --spill --populations 20 --precision "$precision" --seconds 0.5
-    wanted train && part 110 "$ours" bench gpu --end-to-end --precision "$precision" --seconds "${SECONDS_OF_TRAINING:-10}"
+    wanted train && part 100 "$ours" bench gpu --end-to-end --precision "$precision" --seconds "${SECONDS_OF_TRAINING:-10}"
     echo
     echo "# all of it took $(($(date +%s) - began)) s"
 }

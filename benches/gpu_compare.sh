@@ -5,8 +5,8 @@
 #
 # Without SPECTRAL the binary in the target directory is taken (and built where there is a cargo). The Python needs torch and
 # jax with CUDA, and numpy. BUDGET is the most seconds that each peer may take (90), POPULATIONS the numbers of agents,
-# OPTIONS more options of `spectral bench gpu`; SELFTEST=1 first checks that both peers compute the same update. All output
-# goes to LOG as well, if it is named.
+# OPTIONS more options of `spectral bench gpu`, LIMIT its most seconds (140); SELFTEST=1 first checks that both peers
+# compute the same update. All output goes to LOG as well, if it is named.
 set -eu
 cd "$(dirname "$0")/.."
 python=${SPECTRAL_PYTHON:-python3}
@@ -36,7 +36,7 @@ compare() {
         run selftest-jax "$python" benches/peers/jax_gpu.py --selftest --against "$results/torch.npz"
     fi
     # shellcheck disable=SC2086 # options are several words
-    run ours "$ours" bench gpu --json ${OPTIONS:-}
+    run ours timeout -k 5 "${LIMIT:-140}" "$ours" bench gpu --json --populations "$populations" ${OPTIONS:-}
     run torch "$python" benches/peers/torch_gpu.py --budget-seconds "$budget" --populations "$populations" ${QUICK:+--quick}
     run jax "$python" benches/peers/jax_gpu.py --budget-seconds "$budget" --populations "$populations" ${QUICK:+--quick}
     echo "== ratios"

@@ -33,6 +33,17 @@ fn every_table_is_valid_json_on_demand() {
 }
 
 #[test]
+fn a_gpu_is_measured_only_where_there_is_one() {
+    let place = Place::new();
+    for bad in ["bench gpu --populations 0", "bench gpu --precision fp8", "bench gpu --seconds 0"] {
+        place.run(bad).code(2);
+    }
+    let ran = place.run("bench gpu --gpu 999 --json").code(2);
+    assert!(ran.out.is_empty(), "{}", ran.out);
+    assert!(ran.err.contains("no GPU to measure"), "{}", ran.err);
+}
+
+#[test]
 fn decompose_draws_figure_2() {
     let place = Place::new();
     let ran = place.run("decompose 6.5").code(0);

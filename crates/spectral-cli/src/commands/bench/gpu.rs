@@ -192,11 +192,19 @@ fn cuda_version(info: &DeviceInfo) -> String {
     format!("{}.{}", info.driver / 1000, info.driver % 1000 / 10)
 }
 
-/// Agents whose observations do not fit beside what must be on the device.
-fn spilt(free: u64, fixed: u64, frames: u64, agents: usize) -> usize {
-    let each = (frames / agents.max(1) as u64).max(1);
-    let fit = free.saturating_sub(fixed) / each;
-    agents - (agents as u64).min(fit) as usize
+/// Agents whose observations do not fit beside what must be on the device, and the bytes of them.
+fn spilt(free: u64, fixed: u64, frames: &[u64]) -> (usize, u64) {
+    let mut room = free.saturating_sub(fixed);
+    let (mut agents, mut bytes) = (0, 0);
+    for &own in frames {
+        if own <= room {
+            room -= own;
+        } else {
+            agents += 1;
+            bytes += own;
+        }
+    }
+    (agents, bytes)
 }
 
 /// Says what a figure of the paper needs.
@@ -204,8 +212,8 @@ fn memory(device: &Device, json: bool) -> Result<(), Failure> {
     let agents = trainees(FIGURE_AGENTS, FIGURE_REPLAY);
     let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).map_err(failed)?;
     let free = device.free_memory().map_err(|e| failed(DeviceFailure(e.0)))?;
-    let spilt = spilt(free, fixed, frames, FIGURE_AGENTS);
-    let pinned = frames / FIGURE_AGENTS as u64 * spilt as u64;
+    let (spilt, pinned) = spilt(free, fixed, &frames);
+    let frames: u64 = frames.iter().sum();
     let host = available_memory();
     if json {
         return print(
@@ -318,12 +326,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        assert_eq!(spilt(100, 20, 250, 25), 17);
-        assert_eq!(spilt(1000, 20, 250, 25), 0);
-        assert_eq!(spilt(10, 20, 250, 25), 25);
+        assert_eq!(spilt(100, 20, &[10; 25]), (17, 170));
+        assert_eq!(spilt(1000, 20, &[10; 25]), (0, 0));
+        assert_eq!(spilt(10, 20, &[10, 20]), (2, 30));
         let agents = trainees(FIGURE_AGENTS, FIGURE_REPLAY);
         let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).unwrap();
-        assert_eq!(frames, 25 * 7056 * 1_000_000);
+        assert_eq!(frames, [7_056_000_000; 25]);
         assert!(fixed < 5_000_000_000, "{fixed}");
     }
 }
