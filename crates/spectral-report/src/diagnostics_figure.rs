@@ -47,8 +47,8 @@ fn axis(panel: &Panel, lines: &[Vec<Option<f64>>]) -> Axis {
     let values = || lines.iter().flatten().flatten().copied();
     match panel.scale {
         Scale::LogPercent => {
-            let (low, high) = Axis::decades_of(values());
-            Axis::percent_decades(low.clamp(-4, 1), high.clamp(2, 3).min(2))
+            let (low, _) = Axis::decades_of(values());
+            Axis::percent_decades(low.clamp(-4, 1), 2)
         }
         Scale::Log => {
             let (low, high) = Axis::decades_of(values());

@@ -285,27 +285,6 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
     checks
 }
 
-/// The interval that must be clear: the bootstrap's, widened to Welch's where seeds are few.
-fn difference(first: &[f64], second: &[f64]) -> Option<Interval> {
-    let bootstrap = stats::difference_interval(first, second, LEVEL)?;
-    if first.len().min(second.len()) >= FEW_SEEDS {
-        return Some(bootstrap);
-    }
-    stats::welch_interval(first, second, LEVEL).map(|welch| hull(bootstrap, welch))
-}
-
-fn single(values: &[f64]) -> Option<Interval> {
-    let bootstrap = stats::mean_interval(values, LEVEL)?;
-    if values.len() >= FEW_SEEDS {
-        return Some(bootstrap);
-    }
-    stats::t_interval(values, LEVEL).map(|student| hull(bootstrap, student))
-}
-
-fn hull(a: Interval, b: Interval) -> Interval {
-    Interval { low: a.low.min(b.low), high: a.high.max(b.high) }
-}
-
 fn range(interval: Interval) -> String {
     format!("95% interval {} to {}", number(interval.low), number(interval.high))
 }
@@ -319,7 +298,7 @@ fn gap(first: &[f64], second: &[f64]) -> f64 {
 }
 
 fn higher(better: &str, first: &[f64], worse: &str, second: &[f64]) -> Check {
-    let Some(interval) = difference(first, second) else { return no_interval(better) };
+    let Some(interval) = stats::cautious_difference(first, second, LEVEL) else { return no_interval(better) };
     let chance = stats::probability_of_improvement(&[first.to_vec()], &[second.to_vec()]).unwrap_or(f64::NAN);
     let details = format!("{}, probability of improvement {chance:.2}", range(interval));
     let by = number(gap(first, second).abs());
@@ -341,7 +320,7 @@ fn points(share: f64, first: &[f64], second: &[f64]) -> f64 {
 }
 
 fn on_par(better: &str, first: &[f64], worse: &str, second: &[f64], margin: f64) -> Check {
-    let Some(interval) = difference(first, second) else { return no_interval(better) };
+    let Some(interval) = stats::cautious_difference(first, second, LEVEL) else { return no_interval(better) };
     let room = points(margin, first, second);
     let (details, room_text) = (range(interval), number(room));
     if interval.low > -room {
@@ -363,7 +342,7 @@ fn on_par(better: &str, first: &[f64], worse: &str, second: &[f64], margin: f64)
 }
 
 fn similar(one: &str, first: &[f64], other: &str, second: &[f64], margin: f64) -> Check {
-    let Some(interval) = difference(first, second) else { return no_interval(one) };
+    let Some(interval) = stats::cautious_difference(first, second, LEVEL) else { return no_interval(one) };
     let room = points(margin, first, second);
     let (details, room_text) = (range(interval), number(room));
     if interval.low > -room && interval.high < room {
@@ -379,7 +358,7 @@ fn similar(one: &str, first: &[f64], other: &str, second: &[f64], margin: f64) -
 }
 
 fn against_value(agent: &str, scores: &[f64], value: f64, above: bool) -> Check {
-    let Some(interval) = single(scores) else { return no_interval(agent) };
+    let Some(interval) = stats::cautious_mean(scores, LEVEL) else { return no_interval(agent) };
     let (details, bound) = (range(interval), number(value));
     let verdict = |claimed: bool| if claimed { Verdict::Agree } else { Verdict::Differ };
     if interval.low > value {

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Agent, Task};
 use crate::run::{AgentRun, AgentStatus, RunStatus};
-use crate::stats::FEW_SEEDS;
+use crate::stats::{self, FEW_SEEDS};
 use crate::summary::{Row, interval};
 
 /// TD percentage error that the paper calls the cusp of playing well.
@@ -94,13 +94,13 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     let row_of = |name: &str| task.rows.iter().find(|row| row.agent == name);
     let (mut above, mut below, mut level, mut unknown) = (vec![], vec![], vec![], vec![]);
     for comparison in &task.comparisons {
-        let Some(other) = row_of(&comparison.other) else { continue };
+        let Some((agent, other)) = row_of(&comparison.agent).zip(row_of(&comparison.other)) else { continue };
         let named = format!("{} ({})", other.agent, mean(other));
-        match (comparison.low95, comparison.high95) {
-            (Some(low), _) if low > 0.0 => above.push(named),
-            (_, Some(high)) if high < 0.0 => below.push(named),
-            (Some(_), Some(_)) => level.push(named),
-            _ => unknown.push(named),
+        match stats::cautious_difference(&agent.per_seed, &other.per_seed, 0.95) {
+            Some(interval) if interval.low > 0.0 => above.push(named),
+            Some(interval) if interval.high < 0.0 => below.push(named),
+            Some(_) => level.push(named),
+            None => unknown.push(named),
         }
     }
     if let Some(agent) = task.comparisons.first().and_then(|comparison| row_of(&comparison.agent)) {

@@ -7,7 +7,7 @@ use crate::axis::{Axis, Kind};
 use crate::canvas::{SvgCanvas, escape};
 use crate::figure;
 use crate::plot::Plot;
-use crate::stats::FINAL_EPISODES;
+use crate::stats::{self, FEW_SEEDS, FINAL_EPISODES};
 use crate::summary::interval;
 use crate::words::{list, number};
 
@@ -98,16 +98,20 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
 fn comparisons(task: &Task<'_>) -> String {
     let Some(first) = task.comparisons.first() else { return String::new() };
     let mut parts = Vec::new();
+    let mut few = false;
     for comparison in &task.comparisons {
         let sign = if comparison.difference > 0.0 { "+" } else { "" };
-        let range = match (comparison.low95, comparison.high95) {
-            (Some(_), Some(_)) => format!(" (95%: {})", interval(comparison.low95, comparison.high95)),
-            _ => String::new(),
-        };
+        let scores = |name: &str| task.row(name).map_or(&[][..], |row| &row.per_seed);
+        let (own, other) = (scores(&comparison.agent), scores(&comparison.other));
+        let range = stats::cautious_difference(own, other, 0.95).map_or_else(String::new, |range| {
+            format!(" (95%: {})", interval(Some(range.low), Some(range.high)))
+        });
+        few |= own.len().min(other.len()) < FEW_SEEDS && !range.is_empty();
         parts.push(format!("{} {sign}{}{range}", comparison.other, number(comparison.difference)));
     }
+    let how = if few { " Where seeds are few, intervals are widened to Welch’s." } else { "" };
     format!(
-        "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}.</p>\n",
+        "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}.{how}</p>\n",
         escape(&first.agent),
         escape(&parts.join("; "))
     )

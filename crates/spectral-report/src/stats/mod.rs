@@ -13,7 +13,7 @@ pub use aggregate::{
     aggregate_mean, aggregate_median, interquartile_mean, optimality_gap, performance_profile,
     probability_of_improvement, profile_band, stratified_interval, stratified_pair_interval,
 };
-pub use student::{t_critical, t_interval, welch_interval};
+pub use student::{cautious_difference, cautious_mean, t_critical, t_interval, welch_interval};
 
 /// Momentum of the moving average over episodes, as the paper's authors draw their curves.
 pub const MOMENTUM: f64 = 0.98;

@@ -1,6 +1,6 @@
 //! Student's t: intervals that stay honest with two or three seeds, where the bootstrap's are too narrow.
 
-use super::{Interval, mean};
+use super::{FEW_SEEDS, Interval, difference_interval, mean, mean_interval};
 
 /// Natural logarithm of the gamma function for positive arguments (Stirling's series, shifted to large arguments).
 fn ln_gamma(x: f64) -> f64 {
@@ -103,6 +103,29 @@ pub fn welch_interval(first: &[f64], second: &[f64], level: f64) -> Option<Inter
         0.0
     };
     Some(Interval { low: a - b - reach, high: a - b + reach })
+}
+
+/// The interval of mean(first) − mean(second) by which statements are made: the bootstrap's, widened to Welch's where
+/// either side has fewer than [`FEW_SEEDS`] values, since the bootstrap's is too narrow there.
+pub fn cautious_difference(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+    let bootstrap = difference_interval(first, second, level)?;
+    if first.len().min(second.len()) >= FEW_SEEDS {
+        return Some(bootstrap);
+    }
+    welch_interval(first, second, level).map(|welch| hull(bootstrap, welch))
+}
+
+/// The same for the mean of one group, with Student's interval.
+pub fn cautious_mean(values: &[f64], level: f64) -> Option<Interval> {
+    let bootstrap = mean_interval(values, level)?;
+    if values.len() >= FEW_SEEDS {
+        return Some(bootstrap);
+    }
+    t_interval(values, level).map(|student| hull(bootstrap, student))
+}
+
+fn hull(a: Interval, b: Interval) -> Interval {
+    Interval { low: a.low.min(b.low), high: a.high.max(b.high) }
 }
 
 #[cfg(test)]
