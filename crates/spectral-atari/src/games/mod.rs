@@ -59,17 +59,20 @@ pub struct Select {
     pub resets: (u8, u8),
     /// Actions of one frame each, in a menu that the switch opens and after the reset that closes it.
     pub menu: (&'static [Action], &'static [Action]),
+    /// Before which of the menu's first actions an entry is changed by a push to the right, and the bit of the mode that
+    /// asks for it.
+    pub entries: &'static [(usize, u16)],
 }
 
 impl Select {
     /// Presses of so many frames each, and a reset afterwards.
     pub(crate) const fn pressed(presses: &'static [u16], hold: u8, release: u8) -> Select {
-        Select { presses, hold, release, resets: (0, 1), menu: (&[], &[]) }
+        Select { presses, hold, release, resets: (0, 1), menu: (&[], &[]), entries: &[] }
     }
 
     /// For a game that has but one mode.
     pub(crate) const NONE: Select =
-        Select { presses: &[0], hold: 0, release: 0, resets: (0, 0), menu: (&[], &[]) };
+        Select { presses: &[0], hold: 0, release: 0, resets: (0, 0), menu: (&[], &[]), entries: &[] };
 }
 
 impl Game {

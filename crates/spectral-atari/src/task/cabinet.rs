@@ -126,7 +126,7 @@ impl Cabinet {
     }
 
     fn set_mode(&mut self) {
-        let Select { presses, hold, release, resets, menu } = self.game.select;
+        let Select { presses, hold, release, resets, menu, entries } = self.game.select;
         let place = self.game.modes.iter().position(|&mode| mode == self.mode).unwrap_or(0);
         for _ in 0..resets.0 {
             self.press_reset();
@@ -136,7 +136,13 @@ impl Cabinet {
             self.run(input, hold.into());
             self.idle(release.into());
         }
-        self.play(menu.0);
+        let mode = self.game.modes[place];
+        for at in 0..=menu.0.len() {
+            if entries.iter().any(|&(before, bit)| before == at && mode & bit != 0) {
+                self.play(&[Action::Right, Action::Noop]);
+            }
+            self.play(menu.0.get(at..at + 1).unwrap_or_default());
+        }
         for _ in 0..resets.1 {
             self.press_reset();
         }

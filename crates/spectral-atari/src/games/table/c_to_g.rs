@@ -166,7 +166,9 @@ pub(super) const GAMES: &[Game] = &[
                 ],
                 &[Action::UpFire, Action::Noop],
             ),
-            ..Select::pressed(&[1], 1, 1)
+            // Each bit of the mode is an entry of the menu.
+            entries: &[(4, 1), (6, 2), (8, 4), (10, 8)],
+            ..Select::pressed(&[1; 16], 1, 1)
         },
         pal: false,
         start: &[(Action::UpFire, 1)],
