@@ -148,3 +148,27 @@ proptest! {
         prop_assert_eq!(same(&translated, &interpreted), Ok(()), "after a change of engines");
     }
 }
+
+#[test]
+fn threads_share_translations() {
+    for seed in 1..30 {
+        let rom = Arc::new(Rom::new(&program(8192, Scheme::F8, seed * 977), Some(Scheme::F8)).unwrap());
+        let start = Console::new(rom, PowerOn::seeded(seed), Format::Ntsc);
+        let mut interpreted = start.clone();
+        interpreted.set_engine(Engine::Interpreter);
+        let play = |console: &mut Console| (0..12).for_each(|_| console.run_frame(&Input::default(), false));
+        play(&mut interpreted);
+        let ends: Vec<Console> = std::thread::scope(|scope| {
+            let play_one = || {
+                let mut console = start.clone();
+                play(&mut console);
+                console
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(play_one)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a thread that plays")).collect()
+        });
+        for console in &ends {
+            assert_eq!(same(console, &interpreted), Ok(()), "program {seed}");
+        }
+    }
+}
