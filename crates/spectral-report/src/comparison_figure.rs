@@ -137,5 +137,10 @@ pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>, shown: &Profile) 
     canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     let style = |name: &str| task.agent(name).map(|agent| agent.style);
     profile(canvas, shown, &style, (0.0, HEADER), "final score");
-    improvements(canvas, task, &task.improvements, (PANEL.0 + 20.0, HEADER));
+    let origin = (PANEL.0 + 20.0, HEADER);
+    if let Some(agent) = task.improvements.first().and_then(|entry| task.agent(&entry.agent)) {
+        let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
+        canvas.text((origin.0 + 16.0, origin.1 + 4.0), &format!("{} improves", agent.name), lettering);
+    }
+    improvements(canvas, task, &task.improvements, origin);
 }
