@@ -5,7 +5,7 @@ use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream
 use super::direct::Direct;
 use super::shapes::{Cut, Precision, Trunk};
 use super::source::{
-    Size, Target, backward_blocks, backward_shared, network_source, stream_shared, weight_cut,
+    STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source, stream_shared, weight_cut,
 };
 use crate::architecture::Input;
 
@@ -159,7 +159,8 @@ impl Networks {
             let layer = trunk.layer(l);
             let mut cut = size.forward(layer, acting);
             let direct = size.direct_forward(&trunk, l, acting);
-            if direct.is_some() {
+            let short = trunk.short_head(l, if acting { 1 } else { batch }, precision);
+            if direct.is_some() || short {
                 cut.splits = 1;
             }
             let (name, samples) = if acting { ("act", agents) } else { ("forward", 2 * agents * batch) };
@@ -169,6 +170,7 @@ impl Networks {
             let kernel = module.kernel(&format!("{name}_{l}"))?;
             let shape = match direct {
                 Some(direct) => direct_shape(&kernel, &direct)?,
+                None if short => Shape::new([size.widest().div_ceil(16), 1, 1], 256),
                 None => Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads()),
             };
             Ok(Stage {
@@ -368,7 +370,7 @@ impl Networks {
                 How::Streamed { kernel, shared } => {
                     let tiles = agents * layer.fan_in().div_ceil(16);
                     let grid = [self.target.processors.min(tiles), 1, 1];
-                    let shape = Shape { grid, threads: 256, shared: *shared };
+                    let shape = Shape { grid, threads: STREAM_THREADS, shared: *shared };
                     let args = [nets, Arg::Int(agents as i32), input, last.into(), scale, below];
                     unsafe { stream.launch(kernel, shape, &args) }?;
                 }

@@ -105,6 +105,11 @@ impl Trunk {
         self.layer(l).is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED
     }
 
+    /// Whether layer l is a head whose forward pass has a kernel of its own: see `head.cuh`.
+    pub(super) fn short_head(&self, l: usize, batch: usize, precision: Precision) -> bool {
+        self.layer(l).filters == 0 && precision != Precision::Fp32 && batch <= LARGEST_FUSED
+    }
+
     /// Whether layer l's backward pass streams its parameters through shared memory: see `stream.cuh`.
     pub(super) fn streamed(&self, l: usize, batch: usize, precision: Precision, hopper: bool) -> bool {
         let layer = self.layer(l);
@@ -187,8 +192,14 @@ impl Cut {
         };
         let tiles = rows.div_ceil(tile.rows) * columns.div_ceil(tile.columns);
         let chunks = depth.div_ceil(precision.chunk());
-        let wanted = (WARPS * processors).div_ceil(tiles * networks * tile.threads() / 32);
-        let splits = if may_split { wanted.min(chunks / 4).clamp(1, 64) } else { 1 };
+        // Blocks that are at work at the same time. A few blocks more would take as long as twice as many.
+        let resident = WARPS * processors / (tile.threads() / 32);
+        let time = |&splits: &usize| {
+            let rounds = (tiles * networks * splits).div_ceil(resident);
+            (100 * rounds).div_ceil(splits)
+        };
+        let most = if may_split { (chunks / 4).clamp(1, 64) } else { 1 };
+        let splits = (1..=most).min_by_key(time).unwrap_or(1);
         Cut { tile, tiles, splits }
     }
 

@@ -4,12 +4,13 @@ use super::direct::{Direct, DirectWeights};
 use super::shapes::{Cut, Precision, Trunk};
 use crate::architecture::Input;
 
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     include_str!("kernels/words.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/layers.cuh"),
     include_str!("kernels/linear.cuh"),
     include_str!("kernels/stream.cuh"),
+    include_str!("kernels/head.cuh"),
     include_str!("kernels/matrices.cuh"),
     include_str!("kernels/direct.cuh"),
     include_str!("kernels/direct_weights.cuh"),
@@ -141,6 +142,10 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
                         direct.forward_arguments()
                     ),
             ),
+            None if trunk.short_head(l, batch, size.precision) => (
+                "256".into(),
+                format!("head<L{l}, {input}, {batch}>(nets, agents, first, input, output, pitch, scale)"),
+            ),
             None => (
                 cut.tile.threads().to_string(),
                 format!(
@@ -157,7 +162,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     }
     if trunk.streamed(l, size.batch, size.precision, size.target.hopper) {
         out(format!(
-            "extern \"C\" __global__ void __launch_bounds__(256, 1) backward_{l}(const Net* nets, int agents, \
+            "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, 1) backward_{l}(const Net* nets, int agents, \
              const {input}* input, const {delta}* delta, float scale, act_t* input_delta) {{ \
              linear_stream<L{l}, {input}, {delta}, {}>(nets, agents, input, delta, scale, input_delta); }}",
             size.batch
@@ -261,11 +266,14 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
     4 * ((1 + usize::from(head)) * deltas + 5 * samples * 33)
 }
 
+/// Threads of a block of `linear_stream`.
+pub(super) const STREAM_THREADS: usize = 512;
+
 /// Bytes of dynamic shared memory that `linear_stream` needs; the same arithmetic as `Streamed` in `stream.cuh`.
 pub(super) fn stream_shared(units: usize, batch: usize, precision: Precision) -> usize {
     let (per_word, stages) = if precision == Precision::Bf16 { (2, 3) } else { (1, 2) };
     let samples = batch.next_multiple_of(16);
     let stage = 3 * 16 * (units.min(256) + 8);
     let deltas = samples * (units + 4 * per_word) / per_word;
-    4 * (stages * stage + deltas + 10 * samples * 17 + 2 * stages)
+    4 * (stages * stage + deltas + (2 + STREAM_THREADS / 32) * samples * 17 + 2 * stages)
 }

@@ -22,12 +22,12 @@ struct Backward {
 
 // Output gradients of a slab of units as numbers [sample][unit], zeros beyond the batch and the last unit. Hidden layers'
 // gradients (WIDE) are read 16 bytes at a time.
-template <class S, bool WIDE, class D, int PITCH = S::PITCH>
+template <class S, bool WIDE, class D, int PITCH = S::PITCH, int THREADS = 256>
 __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, int batch, int first, int units) {
     constexpr int N = WIDE ? 16 / (int)sizeof(D) : 2;
     const int per_line = min(S::SLAB, (units - first + 15) / 16 * 16) / N;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < S::BP * per_line; i += 256) {
+    for (int i = threadIdx.x; i < S::BP * per_line; i += THREADS) {
         int b = i / per_line, u = i % per_line * N;
         Raw<D, N> raw;
         if (WIDE) {

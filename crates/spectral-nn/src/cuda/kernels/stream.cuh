@@ -32,6 +32,7 @@ template <class L, class D, int BATCH>
 struct Streamed {
     typedef Backward<D, false, BATCH> S;
     static constexpr int INPUTS = 16;
+    static constexpr int WARPS = 16, THREADS = 32 * WARPS;
     static constexpr int SEGMENT = L::F < 256 ? L::F : 256, SEGMENTS = L::F / SEGMENT;
     static constexpr int STAGES = MODE == 2 ? 3 : 2;
     static constexpr int PITCH = SEGMENT + 8;                       // floats; lines start 8 banks apart
@@ -40,13 +41,13 @@ struct Streamed {
     static constexpr int DELTAS = S::BP * DELTA_PITCH / PER_WORD;   // words
     static constexpr int X_PITCH = INPUTS + 1;
     static constexpr int XS = S::BP * X_PITCH;
-    static constexpr int SHARED = (STAGES * STAGE + DELTAS + 10 * XS + 2 * STAGES) * 4;  // bytes
+    static constexpr int SHARED = (STAGES * STAGE + DELTAS + (2 + WARPS) * XS + 2 * STAGES) * 4;  // bytes
     static constexpr int TILES = (L::FAN_IN + INPUTS - 1) / INPUTS;
     static_assert(L::F % SEGMENT == 0 && SEGMENT % 16 == 0, "stretches of whole tensor core tiles");
     static_assert(S::SLAB >= L::F, "all units' gradients at once");
 };
 
-// grid: (blocks), 256 threads, Streamed::SHARED bytes
+// grid: (blocks), Streamed::THREADS threads, Streamed::SHARED bytes
 template <class L, class In, class D, int BATCH>
 __device__ void linear_stream(const Net* nets, int agents, const In* input, const D* delta, float scale,
                               act_t* input_delta) {
@@ -57,7 +58,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
     u32* deltas = shared + Z::STAGES * Z::STAGE;
     float* xs = (float*)(deltas + Z::DELTAS);  // two tiles' inputs [sample][input]
     float* flows = xs + 2 * Z::XS;             // [warp][sample][input]
-    u64* barriers = (u64*)(flows + 8 * Z::XS);
+    u64* barriers = (u64*)(flows + Z::WARPS * Z::XS);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int all = agents * Z::TILES;
     const int first = (int)((u64)all * blockIdx.x / gridDim.x), last = (int)((u64)all * (blockIdx.x + 1) / gridDim.x);
@@ -102,12 +103,12 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
         for (int c = 0; c < min(chunks, Z::STAGES - 1); c++) load(c);
 
     // The inputs of a tile travel one tile ahead.
-    constexpr int MINE = (S::BP * Z::INPUTS + 255) / 256;
+    constexpr int MINE = (S::BP * Z::INPUTS + Z::THREADS - 1) / Z::THREADS;
     float ahead[MINE];
     auto fetch_inputs = [&](int item) {
 #pragma unroll
         for (int k = 0; k < MINE; k++) {
-            int i = k * 256 + threadIdx.x, b = i / Z::INPUTS, c = item % Z::TILES * Z::INPUTS + i % Z::INPUTS;
+            int i = k * Z::THREADS + threadIdx.x, b = i / Z::INPUTS, c = item % Z::TILES * Z::INPUTS + i % Z::INPUTS;
             bool there = item < last && b < BATCH && c < L::FAN_IN;
             ahead[k] = there ? to_float(input[((size_t)(item / Z::TILES) * BATCH + b) * L::FAN_IN + c]) : 0.0f;
         }
@@ -128,11 +129,11 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 learns = *nets[agent].learns;
                 adam = Adam(nets[agent]);
                 __syncthreads();
-                load_deltas<S, true, D, Z::DELTA_PITCH>(deltas, delta + (size_t)agent * BATCH * L::F, L::F, BATCH, 0, L::F);
+                load_deltas<S, true, D, Z::DELTA_PITCH, Z::THREADS>(deltas, delta + (size_t)agent * BATCH * L::F, L::F, BATCH, 0, L::F);
             }
 #pragma unroll
             for (int k = 0; k < MINE; k++) {
-                int i = k * 256 + threadIdx.x;
+                int i = k * Z::THREADS + threadIdx.x;
                 if (i < S::BP * Z::INPUTS) own_xs[i / Z::INPUTS * Z::X_PITCH + i % Z::INPUTS] = ahead[k];
             }
             fetch_inputs(item + 1);
@@ -153,7 +154,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
             for (int i = 0; i < S::BP / 16 * 8; i++) (&flow[0][0][0])[i] = 0.0f;
             if (tile == 0 && learns) {
                 const Net& net = nets[agent];
-                for (int u = threadIdx.x; u < L::F; u += 256) {
+                for (int u = threadIdx.x; u < L::F; u += Z::THREADS) {
                     size_t at = L::WEIGHTS_AT + (size_t)L::FAN_IN * L::F + u;
                     float p = net.online[at], f = net.first[at], q = net.second[at];
                     adam.step(unit_sum<BATCH, Z::DELTA_PITCH>(deltas, u), p, f, q);
@@ -165,7 +166,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
         }
         wait_for(shared_at(barriers + c % Z::STAGES), c / Z::STAGES % 2);
         float* stage = stages + c % Z::STAGES * Z::STAGE;
-        for (int u0 = warp * 16; u0 < Z::SEGMENT; u0 += 128) {
+        for (int u0 = warp * 16; u0 < Z::SEGMENT; u0 += 16 * Z::WARPS) {
             const int unit = segment * Z::SEGMENT + u0;
             float2 w[2][2];
 #pragma unroll
@@ -248,12 +249,12 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
             }
         }
         if (segment + 1 == Z::SEGMENTS) {
-            for (int i = threadIdx.x; i < BATCH * Z::INPUTS; i += 256) {
+            for (int i = threadIdx.x; i < BATCH * Z::INPUTS; i += Z::THREADS) {
                 int b = i / Z::INPUTS, column = i % Z::INPUTS;
                 if (tile * Z::INPUTS + column >= L::FAN_IN) continue;
                 float sum = 0.0f;
 #pragma unroll
-                for (int w = 0; w < 8; w++) sum += flows[w * Z::XS + b * Z::X_PITCH + column];
+                for (int w = 0; w < Z::WARPS; w++) sum += flows[w * Z::XS + b * Z::X_PITCH + column];
                 float x = own_xs[b * Z::X_PITCH + column] > 0.0f ? sum : 0.0f;
                 store_act(input_delta + ((size_t)agent * BATCH + b) * L::FAN_IN + tile * Z::INPUTS + column, x);
             }
