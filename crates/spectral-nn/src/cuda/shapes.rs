@@ -46,6 +46,9 @@ impl Precision {
 /// Warps that a multiprocessor should have to choose from, so that some can work while others wait for memory.
 const WARPS: usize = 24;
 
+/// What beginning and ending a block costs, in chunks of a reduction.
+const SPLIT_COST: usize = 3;
+
 /// The largest batch for which a layer's backward pass keeps its sums in registers.
 const LARGEST_FUSED: usize = 64;
 
@@ -196,7 +199,7 @@ impl Cut {
         let resident = WARPS * processors / (tile.threads() / 32);
         let time = |&splits: &usize| {
             let rounds = (tiles * networks * splits).div_ceil(resident);
-            (100 * rounds).div_ceil(splits)
+            rounds * (chunks.div_ceil(splits) + SPLIT_COST)
         };
         let most = if may_split { (chunks / 4).clamp(1, 64) } else { 1 };
         let splits = (1..=most).min_by_key(time).unwrap_or(1);

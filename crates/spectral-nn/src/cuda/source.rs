@@ -266,8 +266,8 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
     4 * ((1 + usize::from(head)) * deltas + 5 * samples * 33)
 }
 
-/// Threads of a block of `linear_stream`.
-pub(super) const STREAM_THREADS: usize = 512;
+/// Threads of a block of `linear_stream`: 16 warps that compute and one that copies.
+pub(super) const STREAM_THREADS: usize = 544;
 
 /// Bytes of dynamic shared memory that `linear_stream` needs; the same arithmetic as `Streamed` in `stream.cuh`.
 pub(super) fn stream_shared(units: usize, batch: usize, precision: Precision) -> usize {
@@ -275,5 +275,5 @@ pub(super) fn stream_shared(units: usize, batch: usize, precision: Precision) ->
     let samples = batch.next_multiple_of(16);
     let stage = 3 * 16 * (units.min(256) + 8);
     let deltas = samples * (units + 4 * per_word) / per_word;
-    4 * (stages * stage + deltas + (2 + STREAM_THREADS / 32) * samples * 17 + 2 * stages)
+    4 * (stages * stage + deltas + (1 + STREAM_THREADS / 32) * samples * 17 + 4 * stages)
 }

@@ -32,7 +32,7 @@ template <class L, class D, int BATCH>
 struct Streamed {
     typedef Backward<D, false, BATCH> S;
     static constexpr int INPUTS = 16;
-    static constexpr int WARPS = 16, THREADS = 32 * WARPS;
+    static constexpr int WARPS = 16, THREADS = 32 * WARPS;  // and one warp more, which only copies
     static constexpr int SEGMENT = L::F < 256 ? L::F : 256, SEGMENTS = L::F / SEGMENT;
     static constexpr int STAGES = MODE == 2 ? 3 : 2;
     static constexpr int PITCH = SEGMENT + 8;                       // floats; lines start 8 banks apart
@@ -41,13 +41,80 @@ struct Streamed {
     static constexpr int DELTAS = S::BP * DELTA_PITCH / PER_WORD;   // words
     static constexpr int X_PITCH = INPUTS + 1;
     static constexpr int XS = S::BP * X_PITCH;
-    static constexpr int SHARED = (STAGES * STAGE + DELTAS + (2 + WARPS) * XS + 2 * STAGES) * 4;  // bytes
+    static constexpr int SHARED = (STAGES * STAGE + DELTAS + (2 + WARPS) * XS + 4 * STAGES) * 4;  // bytes
     static constexpr int TILES = (L::FAN_IN + INPUTS - 1) / INPUTS;
     static_assert(L::F % SEGMENT == 0 && SEGMENT % 16 == 0, "stretches of whole tensor core tiles");
     static_assert(S::SLAB >= L::F, "all units' gradients at once");
 };
 
-// grid: (blocks), Streamed::THREADS threads, Streamed::SHARED bytes
+// The threads that compute wait for each other; the copying warp takes no part in that.
+template <int THREADS>
+__device__ __forceinline__ void sync_computing() {
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+}
+
+// The copying warp: fills stages, waits until their warps have changed them, stores them. A lane loads and stores the same
+// lines of every stage, so its own stores are all that it has to wait for before it fills a stage again.
+template <class L, class Z>
+__device__ void copy_stages(const Net* nets, int first, int chunks, const float* stages, const u64* full, const u64* done) {
+    const int lane = threadIdx.x % 32;
+    int agent = -1;
+    bool learns = false;
+    float* lines[2] = {};  // of this lane, at the agent's first tile
+    // Turns to the agent of a chunk, and says how many lines its tile has and where they lie.
+    auto turn_to = [&](int chunk, size_t& offset) {
+        const int item = first + chunk / Z::SEGMENTS, tile = item % Z::TILES;
+        if (item / Z::TILES != agent) {
+            agent = item / Z::TILES;
+            const Net& net = nets[agent];
+            learns = *net.learns;
+            for (int n = 0; n < 2; n++) {
+                const int k = lane + 32 * n, a = k / Z::INPUTS;
+                float* array = a == 0 ? net.online : a == 1 ? net.first : net.second;
+                lines[n] = array + L::WEIGHTS_AT + (size_t)(k % Z::INPUTS) * L::F;
+            }
+        }
+        offset = (size_t)tile * Z::INPUTS * L::F + chunk % Z::SEGMENTS * Z::SEGMENT;
+        return min(Z::INPUTS, L::FAN_IN - tile * Z::INPUTS);
+    };
+    auto load = [&](int chunk) {
+        size_t offset;
+        const int count = turn_to(chunk, offset), stage = chunk % Z::STAGES;
+        const u32 barrier = shared_at(full + stage);
+        if (lane == 0)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                         "r"(3 * count * Z::SEGMENT * 4)
+                         : "memory");
+        __syncwarp();
+        for (int n = 0; n < 2; n++) {
+            const int k = lane + 32 * n;
+            if (k < 3 * Z::INPUTS && k % Z::INPUTS < count)
+                bulk_load(shared_at(stages + stage * Z::STAGE + k * Z::PITCH), lines[n] + offset, Z::SEGMENT * 4, barrier);
+        }
+    };
+    for (int c = 0; c < min(chunks, Z::STAGES); c++) load(c);
+    for (int c = 0; c < chunks; c++) {
+        const int stage = c % Z::STAGES;
+        wait_for(shared_at(done + stage), c / Z::STAGES % 2);
+        size_t offset;
+        const int count = turn_to(c, offset);
+        for (int n = 0; n < 2; n++) {
+            const int k = lane + 32 * n;
+            if (learns && k < 3 * Z::INPUTS && k % Z::INPUTS < count)
+                bulk_store(lines[n] + offset, shared_at(stages + stage * Z::STAGE + k * Z::PITCH), Z::SEGMENT * 4);
+        }
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        // The stage of the chunk before this one has had time to be read.
+        if (c > 0 && c - 1 + Z::STAGES < chunks) {
+            asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+            load(c - 1 + Z::STAGES);
+        }
+    }
+    // Stores must have left the shared memory before the block does.
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// grid: (blocks), Streamed::THREADS + 32 threads, Streamed::SHARED bytes
 template <class L, class In, class D, int BATCH>
 __device__ void linear_stream(const Net* nets, int agents, const In* input, const D* delta, float scale,
                               act_t* input_delta) {
@@ -58,7 +125,8 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
     u32* deltas = shared + Z::STAGES * Z::STAGE;
     float* xs = (float*)(deltas + Z::DELTAS);  // two tiles' inputs [sample][input]
     float* flows = xs + 2 * Z::XS;             // [warp][sample][input]
-    u64* barriers = (u64*)(flows + Z::WARPS * Z::XS);
+    u64* full = (u64*)(flows + Z::WARPS * Z::XS);
+    u64* done = full + Z::STAGES;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int all = agents * Z::TILES;
     const int first = (int)((u64)all * blockIdx.x / gridDim.x), last = (int)((u64)all * (blockIdx.x + 1) / gridDim.x);
@@ -66,41 +134,18 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
     const int chunks = (last - first) * Z::SEGMENTS;
 
     if (threadIdx.x == 0) {
-        for (int s = 0; s < Z::STAGES; s++)
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_at(barriers + s)) : "memory");
+        for (int s = 0; s < Z::STAGES; s++) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_at(full + s)) : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(done + s)), "r"(Z::WARPS) : "memory");
+        }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
-
-    // Where line r of array a of a chunk lies in memory, and how many lines there are.
-    auto line = [&](int chunk, int a, int r) {
-        int item = first + chunk / Z::SEGMENTS, tile = item % Z::TILES;
-        const Net& net = nets[item / Z::TILES];
-        float* array = a == 0 ? net.online : a == 1 ? net.first : net.second;
-        return array + L::WEIGHTS_AT + (size_t)(tile * Z::INPUTS + r) * L::F + chunk % Z::SEGMENTS * Z::SEGMENT;
-    };
-    auto lines = [&](int chunk) {
-        int tile = (first + chunk / Z::SEGMENTS) % Z::TILES;
-        return min(Z::INPUTS, L::FAN_IN - tile * Z::INPUTS);
-    };
-    // A lane of the first warp loads and stores the same lines of a stage, so its own stores are all it has to wait for.
-    auto load = [&](int chunk) {
-        int stage = chunk % Z::STAGES, count = lines(chunk);
-        u32 barrier = shared_at(barriers + stage);
-        if (lane == 0)
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                         "r"(3 * count * Z::SEGMENT * 4)
-                         : "memory");
-        __syncwarp();
-        for (int k = lane; k < 3 * Z::INPUTS; k += 32) {
-            int a = k / Z::INPUTS, r = k % Z::INPUTS;
-            if (r < count)
-                bulk_load(shared_at(stages + stage * Z::STAGE + k * Z::PITCH), line(chunk, a, r), Z::SEGMENT * 4, barrier);
-        }
-    };
-    if (warp == 0)
-        for (int c = 0; c < min(chunks, Z::STAGES - 1); c++) load(c);
+    if (warp == Z::WARPS) {
+        copy_stages<L, Z>(nets, first, chunks, stages, full, done);
+        return;
+    }
 
     // The inputs of a tile travel one tile ahead.
     constexpr int MINE = (S::BP * Z::INPUTS + Z::THREADS - 1) / Z::THREADS;
@@ -128,8 +173,9 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 agent = item / Z::TILES;
                 learns = *nets[agent].learns;
                 adam = Adam(nets[agent]);
-                __syncthreads();
-                load_deltas<S, true, D, Z::DELTA_PITCH, Z::THREADS>(deltas, delta + (size_t)agent * BATCH * L::F, L::F, BATCH, 0, L::F);
+                sync_computing<Z::THREADS>();
+                const D* own = delta + (size_t)agent * BATCH * L::F;
+                load_deltas<S, true, D, Z::DELTA_PITCH, Z::THREADS>(deltas, own, L::F, BATCH, 0, L::F);
             }
 #pragma unroll
             for (int k = 0; k < MINE; k++) {
@@ -137,7 +183,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 if (i < S::BP * Z::INPUTS) own_xs[i / Z::INPUTS * Z::X_PITCH + i % Z::INPUTS] = ahead[k];
             }
             fetch_inputs(item + 1);
-            __syncthreads();
+            sync_computing<Z::THREADS>();
 #pragma unroll
             for (int s = 0; s < S::STEPS; s++)
 #pragma unroll
@@ -164,7 +210,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 }
             }
         }
-        wait_for(shared_at(barriers + c % Z::STAGES), c / Z::STAGES % 2);
+        wait_for(shared_at(full + c % Z::STAGES), c / Z::STAGES % 2);
         float* stage = stages + c % Z::STAGES * Z::STAGE;
         for (int u0 = warp * 16; u0 < Z::SEGMENT; u0 += 16 * Z::WARPS) {
             const int unit = segment * Z::SEGMENT + u0;
@@ -175,9 +221,9 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 for (int h = 0; h < 2; h++) w[j][h] = *(float2*)(stage + (g + 8 * h) * Z::PITCH + u0 + 8 * j + 2 * t);
             float d[2][4] = {};
 #pragma unroll
-            for (int j = 0; j < 2; j++)
+            for (int s = 0; s < S::STEPS; s++)
 #pragma unroll
-                for (int s = 0; s < S::STEPS; s++) {
+                for (int j = 0; j < 2; j++) {
                     u32 b[2];
                     delta_lines<Z::DELTA_PITCH>(deltas, unit + 8 * j, s, b);
                     multiply(d[j], x_words[s], b);
@@ -220,47 +266,32 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                     *q = two;
                 }
         }
-        if (segment + 1 == Z::SEGMENTS) {
-            // The warps' shares of the input's gradient; added up below in their order.
-#pragma unroll
-            for (int mb = 0; mb < S::BP / 16; mb++)
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-#pragma unroll
-                    for (int q = 0; q < 4; q++) {
-                        int b = mb * 16 + g + q / 2 * 8, i = h * 8 + 2 * t + q % 2;
-                        flows[warp * Z::XS + b * Z::X_PITCH + i] = flow[mb][h][q];
-                    }
-        }
-        // What the copy engine is to store was written by all: hand it over.
+        // What the copy engine is to store was written by all of the warp: hand it over.
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        __syncthreads();
-        if (warp == 0) {
-            int count = learns ? lines(c) : 0;
-            for (int k = lane; k < 3 * Z::INPUTS; k += 32) {
-                int a = k / Z::INPUTS, r = k % Z::INPUTS;
-                if (r < count) bulk_store(line(c, a, r), shared_at(stage + k * Z::PITCH), Z::SEGMENT * 4);
-            }
-            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-            if (c + Z::STAGES - 1 < chunks) {
-                // The stage of the chunk before this one is to be filled again: its lines must have left it.
-                asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-                load(c + Z::STAGES - 1);
-            }
-        }
-        if (segment + 1 == Z::SEGMENTS) {
-            for (int i = threadIdx.x; i < BATCH * Z::INPUTS; i += Z::THREADS) {
-                int b = i / Z::INPUTS, column = i % Z::INPUTS;
-                if (tile * Z::INPUTS + column >= L::FAN_IN) continue;
-                float sum = 0.0f;
+        __syncwarp();
+        if (lane == 0)
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(done + c % Z::STAGES)) : "memory");
+        if (segment + 1 < Z::SEGMENTS) continue;
+        // The warps' shares of the input's gradient, added up in their order.
 #pragma unroll
-                for (int w = 0; w < Z::WARPS; w++) sum += flows[w * Z::XS + b * Z::X_PITCH + column];
-                float x = own_xs[b * Z::X_PITCH + column] > 0.0f ? sum : 0.0f;
-                store_act(input_delta + ((size_t)agent * BATCH + b) * L::FAN_IN + tile * Z::INPUTS + column, x);
-            }
+        for (int mb = 0; mb < S::BP / 16; mb++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int q = 0; q < 4; q++) {
+                    int b = mb * 16 + g + q / 2 * 8, i = h * 8 + 2 * t + q % 2;
+                    flows[warp * Z::XS + b * Z::X_PITCH + i] = flow[mb][h][q];
+                }
+        sync_computing<Z::THREADS>();
+        for (int i = threadIdx.x; i < BATCH * Z::INPUTS; i += Z::THREADS) {
+            int b = i / Z::INPUTS, column = i % Z::INPUTS;
+            if (tile * Z::INPUTS + column >= L::FAN_IN) continue;
+            float sum = 0.0f;
+#pragma unroll
+            for (int w = 0; w < Z::WARPS; w++) sum += flows[w * Z::XS + b * Z::X_PITCH + column];
+            float x = own_xs[b * Z::X_PITCH + column] > 0.0f ? sum : 0.0f;
+            store_act(input_delta + ((size_t)agent * BATCH + b) * L::FAN_IN + tile * Z::INPUTS + column, x);
         }
     }
-    // Stores must have left the shared memory before the block does.
-    if (warp == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 #endif
