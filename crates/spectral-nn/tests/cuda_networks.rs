@@ -152,8 +152,7 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
         }
         let queue = || {
             nets.queue_acting(&stream)?;
-            nets.queue_hidden(&stream)?;
-            nets.queue_head(&stream, Pass::Target)?;
+            nets.queue_until_targets(&stream, || Ok(()))?;
             nets.queue_head(&stream, Pass::Online)?;
             nets.queue_backward(&stream)
         };
@@ -219,6 +218,13 @@ fn outputs_gradients_and_steps_are_those_of_the_cpu() {
             input: planes(4, 84),
             layers: Architecture::nature,
             heads: vec![(6, 21), (6, 1), (6, 129), (6, 1)],
+            batch: 32,
+        },
+        Case {
+            name: "nature, 9 agents",
+            input: planes(4, 84),
+            layers: Architecture::nature,
+            heads: vec![(6, 21); 9],
             batch: 32,
         },
         Case {

@@ -313,10 +313,10 @@ impl CudaGroup {
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
         let args = [agents, rows, self.staged.at(), nets.input().at()];
         self.launch(&self.kernels.gather, [self.batch, 2, p], 256, &args)?;
-        nets.queue_hidden(&self.stream)?;
-        nets.queue_head(&self.stream, Pass::Target)?;
-        let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
-        self.launch(&self.kernels.targets, [p, 1, 1], 512, &args)?;
+        nets.queue_until_targets(&self.stream, || {
+            let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
+            self.launch(&self.kernels.targets, [p, 1, 1], 512, &args)
+        })?;
         nets.queue_head(&self.stream, Pass::Online)?;
         let (last, trunk) = nets.gradients();
         let args = [agents, rows, nets.outputs(Pass::Online), targets, returns, last.at(), trunk.at()];

@@ -5,7 +5,8 @@ use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream
 use super::direct::Direct;
 use super::shapes::{Cut, Precision, Trunk};
 use super::source::{
-    STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source, stream_shared, weight_cut,
+    STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source, staggered, stream_shared,
+    weight_cut,
 };
 use crate::architecture::Input;
 
@@ -295,6 +296,32 @@ impl Networks {
     pub fn queue_hidden(&self, stream: &Stream) -> Result<(), CudaError> {
         let hidden = self.training.len() - 1;
         (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, 2 * self.outputs.len()))
+    }
+
+    /// Queues everything up to the online networks' last hidden layer: the hidden layers of both networks, the target
+    /// networks' head, and what `targets` queues on the same stream once that is done.
+    pub fn queue_until_targets(
+        &self,
+        stream: &Stream,
+        targets: impl FnOnce() -> Result<(), CudaError>,
+    ) -> Result<(), CudaError> {
+        let agents = self.outputs.len();
+        if !staggered(agents) {
+            self.queue_hidden(stream)?;
+            self.queue_head(stream, Pass::Target)?;
+            return targets();
+        }
+        let hidden = self.training.len() - 1;
+        let convolutions = self.trunk.layers.iter().take_while(|layer| !layer.is_linear()).count();
+        let target = |l| self.queue_forward(stream, &self.training, l, agents, agents);
+        (0..convolutions).try_for_each(target)?;
+        let side = &self.sides[0];
+        side.wait_for(stream, &self.forks[0])?;
+        (0..hidden).try_for_each(|l| self.queue_forward(side, &self.training, l, 0, agents))?;
+        (convolutions..hidden).try_for_each(target)?;
+        self.queue_head(stream, Pass::Target)?;
+        targets()?;
+        stream.wait_for(side, &self.joins[0])
     }
 
     /// Queues the head of one of the networks, after [`queue_hidden`](Self::queue_hidden).

@@ -51,7 +51,11 @@ impl Size<'_> {
 
     /// Samples of a network, and networks.
     fn samples(&self, acting: bool) -> (usize, usize) {
-        if acting { (1, self.agents()) } else { (self.batch, 2 * self.agents()) }
+        match (acting, staggered(self.agents())) {
+            (true, _) => (1, self.agents()),
+            (false, true) => (self.batch, self.agents()),
+            (false, false) => (self.batch, 2 * self.agents()),
+        }
     }
 
     /// How the forward pass of layer l of a trunk is cut if it is a direct convolution.
@@ -79,6 +83,12 @@ impl Size<'_> {
         let networks = if layer.filters == 0 { self.agents() } else { networks };
         Cut::forward(layer, self.filters(layer), batch, networks, self.target.processors, self.precision)
     }
+}
+
+/// Whether the target networks run before the online ones, and not together with them. A large population fills the device
+/// with either; then the target networks' last layers and the targets are made while the online networks convolve.
+pub(super) fn staggered(agents: usize) -> bool {
+    agents >= 8
 }
 
 /// The CUDA C of all kernels of a population of networks; `outputs` are the widths of their heads.

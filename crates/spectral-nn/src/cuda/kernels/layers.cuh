@@ -228,7 +228,8 @@ __device__ void forward(const Net* nets, int agents, int first_network, const In
     Sums<T> sums;
     run<T>(sums, a, b, chunks * split / splits, chunks * (split + 1) / splits, shared);
     if (splits > 1) {
-        const int tile = blockIdx.z * gridDim.x + blockIdx.x;
+        // By network, not by block: online and target networks may be at work at the same time.
+        const int tile = z * gridDim.x + blockIdx.x;
         const int each = T::BM * T::BN;
         float* mine = workspace + ((size_t)tile * splits + split) * each + threadIdx.x;
         float* flat = &sums.d[0][0][0];
