@@ -216,6 +216,11 @@ fn train(plan: Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Failure> 
             "the trainer trains on {device}, not on the GPU: there is nothing to measure"
         )));
     }
+    watch(&mut trainer, seconds)
+}
+
+/// Lets a run go on until its rate is known.
+fn watch(trainer: &mut Trainer, seconds: f64) -> Result<f64, Failure> {
     let clock =
         Clock { seconds, made: Instant::now(), state: Mutex::default(), stop: AtomicBool::new(false) };
     let outcome = trainer.run(&clock, &clock.stop)?;
@@ -359,6 +364,25 @@ mod tests {
         let mut never = Counted::default();
         never.tick(PATIENCE.as_secs_f64() + 1.0, 10, 200, 2.0);
         assert!(never.done && never.rate().is_none());
+    }
+
+    #[test]
+    fn a_run_is_stopped_when_its_rate_is_known() {
+        let mut config = Configuration::default();
+        for pair in
+            ["task=catch-scale", "update_period=100", "replay=1000", "frames=1000000000", "device=cpu"]
+        {
+            config.set(pair).unwrap();
+        }
+        let folder = Scratch::new();
+        let mut trainer =
+            Trainer::create(&folder.0, config.plan().unwrap(), &Workshop::default(), "test").unwrap();
+        assert_eq!(trained_on(&folder.0), "cpu");
+        let rate = watch(&mut trainer, 0.3).unwrap();
+        assert!(rate > 1000.0, "{rate}");
+        let path = folder.0.clone();
+        drop((trainer, folder));
+        assert!(!path.exists());
     }
 
     #[test]
