@@ -1,10 +1,10 @@
 //! What work will cost, before it starts: memory, disk, and time by a short trial.
 
-use crate::devices::{self, Chosen};
+use crate::devices;
 use crate::error::TrainError;
 use crate::experiment::Job;
 use crate::memory::Memory;
-use crate::plan::{AgentPlan, MOST_FRAMES, Plan};
+use crate::plan::{MOST_FRAMES, Plan};
 use crate::trainer::{AgentProgress, Observer, Trainer};
 use crate::workshop::Workshop;
 use spectral_agent::learner::architecture;
@@ -32,8 +32,8 @@ pub struct Forecast {
     pub runs: usize,
     /// Frames left to train, of all runs together.
     pub frames: u64,
-    /// Bytes of memory that the largest population needs.
-    pub memory: u64,
+    /// What the largest population needs of memory; nothing if there is none.
+    pub memory: Option<Memory>,
     /// Bytes of disk that all of them may come to need at most: checkpoints and replay, before compression.
     pub disk: u64,
 }
@@ -46,17 +46,15 @@ impl Forecast {
             forecast.runs += job.plan.agents.len();
             forecast.frames += job.frames_left;
             let (chosen, _) = devices::choose(&job.plan, workshop)?;
-            forecast.memory = forecast.memory.max(Memory::of(&job.plan, workshop, &chosen)?.needed);
+            let memory = Memory::of(&job.plan, workshop, &chosen)?;
+            let all = |m: &Memory| m.needed + m.device.as_ref().map_or(0, |device| device.needed);
+            if forecast.memory.as_ref().is_none_or(|largest| all(largest) < all(&memory)) {
+                forecast.memory = Some(memory);
+            }
             forecast.disk += disk(job, workshop)?;
         }
         Ok(forecast)
     }
-}
-
-/// Bytes of memory that one agent of a plan needs on a CPU.
-pub fn agent_memory(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<u64, TrainError> {
-    let alone = Plan { agents: vec![agent.clone()], ..plan.clone() };
-    Ok(Memory::of(&alone, workshop, &Chosen::Cpu)?.needed)
 }
 
 fn disk(job: &Job, workshop: &Workshop) -> Result<u64, TrainError> {
@@ -178,7 +176,7 @@ mod tests {
         // From 500 to 1,000 steps replay grows; beyond its 2,000 records it does not.
         assert_eq!(of(1000).disk - of(500).disk, 2 * 500 * record as u64);
         assert_eq!(of(9000).disk, of(2000).disk);
-        assert!(of(500).disk > 0 && of(500).memory > 0);
+        assert!(of(500).disk > 0 && of(500).memory.is_some_and(|m| m.needed > 0));
     }
 
     #[test]

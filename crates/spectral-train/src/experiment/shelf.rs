@@ -4,9 +4,10 @@
 //! the agent with its seed and every setting; where these agree, a run serves every figure that asks for it.
 
 use crate::checkpoint::Checkpoints;
+use crate::devices;
 use crate::error::TrainError;
 use crate::experiment::Experiment;
-use crate::experiment::forecast::agent_memory;
+use crate::memory::Memory;
 use crate::plan::{AgentPlan, Plan};
 use crate::run_dir::RunDir;
 use crate::workshop::Workshop;
@@ -195,39 +196,46 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Agents in groups that fit into memory. Seeds come before agents, so that the first group has something of all of them.
+/// Agents in groups that fit into memory, the device's and `memory`. Seeds come before agents, so that the first group has
+/// something of all of them.
 fn populations(
     plan: &Plan,
     mut agents: Vec<AgentPlan>,
     workshop: &Workshop,
     memory: Option<u64>,
 ) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
-    let order: Vec<String> = agents.iter().map(|a| a.id.clone()).collect();
-    if let Some(memory) = memory {
-        let allowed = (memory as f64 * MEMORY_SHARE) as u64;
-        let sizes: Vec<u64> =
-            agents.iter().map(|agent| agent_memory(plan, agent, workshop)).collect::<Result<_, _>>()?;
-        if sizes.iter().sum::<u64>() > allowed {
-            agents.sort_by_key(|agent| agent.seed);
-            let mut groups: Vec<(u64, Vec<AgentPlan>)> = Vec::new();
-            for agent in agents {
-                let size = agent_memory(plan, &agent, workshop)?;
-                match groups.last_mut() {
-                    Some((sum, group)) if *sum + size <= allowed => {
-                        *sum += size;
-                        group.push(agent);
-                    }
-                    _ => groups.push((size, vec![agent])),
-                }
-            }
-            // Inside a group, the experiment's own order.
-            for (_, group) in &mut groups {
-                group.sort_by_key(|agent| order.iter().position(|id| *id == agent.id));
-            }
-            return Ok(groups.into_iter().map(|(_, group)| group).collect());
-        }
+    let (Some(memory), Some(first)) = (memory, agents.first()) else {
+        return Ok(if agents.is_empty() { Vec::new() } else { vec![agents] });
+    };
+    let with = |agents: Vec<AgentPlan>| Plan { agents, ..plan.clone() };
+    // Where one of them would train; all together might be sent to the CPU just because they are too many.
+    let (chosen, _) = devices::choose(&with(vec![first.clone()]), workshop)?;
+    let allowed = (memory as f64 * MEMORY_SHARE) as u64;
+    let fits = |agents: &[AgentPlan]| -> Result<bool, TrainError> {
+        let memory = Memory::of(&with(agents.to_vec()), workshop, &chosen)?;
+        Ok(memory.needed <= allowed && memory.device.is_none_or(|device| device.needed <= device.available))
+    };
+    if fits(&agents)? {
+        return Ok(vec![agents]);
     }
-    Ok(if agents.is_empty() { Vec::new() } else { vec![agents] })
+    let order: Vec<String> = agents.iter().map(|a| a.id.clone()).collect();
+    agents.sort_by_key(|agent| agent.seed);
+    let mut groups: Vec<Vec<AgentPlan>> = Vec::new();
+    for agent in agents {
+        if let Some(group) = groups.last_mut() {
+            group.push(agent.clone());
+            if fits(group)? {
+                continue;
+            }
+            group.pop();
+        }
+        groups.push(vec![agent]);
+    }
+    // Inside a group, the experiment's own order.
+    for group in &mut groups {
+        group.sort_by_key(|agent| order.iter().position(|id| *id == agent.id));
+    }
+    Ok(groups)
 }
 
 #[cfg(test)]
@@ -250,9 +258,10 @@ mod tests {
         assert_eq!(whole.iter().map(|job| job.plan.agents.len()).collect::<Vec<_>>(), [6, 6]);
         assert_eq!(whole, empty().jobs(&experiment, &workshop, Some(1 << 40)).unwrap());
         // Room for two agents of the larger kind.
-        let plan = &experiment.plans[0];
-        let sizes = plan.agents.iter().map(|agent| agent_memory(plan, agent, &workshop).unwrap());
-        let memory = (2.01 * sizes.max().unwrap() as f64 / MEMORY_SHARE) as u64;
+        let plan =
+            Plan { agents: vec![experiment.plans[0].agents[0].clone()], ..experiment.plans[0].clone() };
+        let one = Memory::of(&plan, &workshop, &devices::Chosen::Cpu).unwrap().needed;
+        let memory = (2.01 * one as f64 / MEMORY_SHARE) as u64;
         let jobs = empty().jobs(&experiment, &workshop, Some(memory)).unwrap();
         let pong: Vec<&Job> = jobs.iter().filter(|job| job.plan.task == "pong-mini").collect();
         let groups: Vec<Vec<&str>> =

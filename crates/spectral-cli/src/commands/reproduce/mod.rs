@@ -15,7 +15,8 @@ use outline::{Outline, sweep_trials};
 use spectral_report::{Claim, ReportOptions, read_runs, write_report};
 use spectral_train::experiment::{Experiment, Job, Overrides, Shelf, Work};
 use spectral_train::machine::available_memory;
-use spectral_train::trainer::Trainer;
+use spectral_train::plan::Plan;
+use spectral_train::trainer::{Resumption, Trainer};
 use spectral_train::workshop::Workshop;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -85,11 +86,15 @@ fn interrupted() -> u8 {
 /// Trains one population to its end.
 fn train(job: &Job, workshop: &Workshop) -> Result<u8, Failure> {
     announce(&job.plan, workshop)?;
-    let threads = job.plan.threads;
+    let go_on = |frames| {
+        let Plan { threads, device, .. } = job.plan;
+        let how = Resumption { frames, threads, checkpoint: None, device: Some(device) };
+        Trainer::resume_with(&job.path, workshop, how)
+    };
     let mut trainer = match job.work {
         Work::Begin => Trainer::create(&job.path, job.plan.clone(), workshop, &command_line())?,
-        Work::Resume => Trainer::resume(&job.path, workshop, None, threads, None)?,
-        Work::Extend(frames) => Trainer::resume(&job.path, workshop, Some(frames), threads, None)?,
+        Work::Resume => go_on(None)?,
+        Work::Extend(frames) => go_on(Some(frames))?,
     };
     work(&mut trainer)
 }

@@ -8,7 +8,7 @@ use crate::table::count;
 use serde_json::json;
 use spectral_train::experiment::forecast::{Forecast, calibrate};
 use spectral_train::experiment::{Experiment, Job, Shelf, Work};
-use spectral_train::machine::{available_memory, human_bytes};
+use spectral_train::machine::human_bytes;
 use spectral_train::workshop::Workshop;
 use std::fs::File;
 use std::path::Path;
@@ -148,9 +148,9 @@ impl Outline {
             plural(f.jobs, "population"),
             plural(f.runs, "run")
         ));
-        let available =
-            available_memory().map_or(String::new(), |bytes| format!(" of {} available", human_bytes(bytes)));
-        lines.push(format!("  memory     {}{available}", human_bytes(f.memory)));
+        if let Some(memory) = &f.memory {
+            lines.push(format!("  memory     {memory}"));
+        }
         lines.push(format!("  disk       {} at most, before compression", human_bytes(f.disk)));
         let time = match self.seconds {
             Some(seconds) => {
@@ -171,11 +171,15 @@ impl Outline {
             })
         };
         let f = &self.forecast;
+        let device = f.memory.as_ref().and_then(|m| m.device.as_ref());
         let plan = json!({
             "figure": self.name, "title": self.title, "paper": self.paper,
             "tasks": self.tasks.iter().map(task).collect::<Vec<_>>(),
-            "populations": f.jobs, "runs": f.runs, "frames": f.frames, "memory_bytes": f.memory,
-            "memory_available_bytes": available_memory(), "disk_bytes": f.disk, "seconds": self.seconds,
+            "populations": f.jobs, "runs": f.runs, "frames": f.frames, "disk_bytes": f.disk, "seconds": self.seconds,
+            "memory_bytes": f.memory.as_ref().map(|m| m.needed),
+            "memory_available_bytes": f.memory.as_ref().and_then(|m| m.available),
+            "device": device.map(|d| &d.name), "device_memory_bytes": device.map(|d| d.needed),
+            "device_memory_available_bytes": device.map(|d| d.available),
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }
