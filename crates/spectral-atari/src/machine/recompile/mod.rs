@@ -94,8 +94,8 @@ impl Table {
         if count == NEVER {
             return;
         }
-        heat.store(count + 1, Ordering::Relaxed);
         if count < HOT {
+            heat.store(count + 1, Ordering::Relaxed);
             return;
         }
         // While one thread translates, the others interpret.
