@@ -1,8 +1,8 @@
 //! Agents that step together: what a trainer needs of a device that trains a whole group at once.
 //!
 //! One *submission* is one step of every agent that takes part in it: what the last action brought, the observation that
-//! followed, and the question what to do next. The device answers asynchronously, so that a trainer with two groups can
-//! step one group's environments while the device works for the other.
+//! followed, and the question what to do next. The device answers asynchronously, so that a trainer with several groups can
+//! step the environments of some while the device works for the others.
 
 mod cpu;
 
@@ -62,6 +62,11 @@ pub trait Group: Send {
     /// Starts the work for the staged agents and returns at once. An update changes the agents whose replay holds
     /// something to learn from.
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure>;
+
+    /// Whether [`wait`](Group::wait) would return at once.
+    fn ready(&mut self) -> Result<bool, DeviceFailure> {
+        Ok(true)
+    }
 
     /// Waits for the submission and returns one decision per agent; those of agents that were not staged mean nothing.
     fn wait(&mut self) -> Result<&[Decision], DeviceFailure>;

@@ -363,6 +363,9 @@ pub struct GpuBenchArgs {
         default_values_t = ["exponential-pong-mini".to_string(), "atari/pong".to_string()]
     )]
     pub tasks: Vec<String>,
+    /// Groups in which the population trains, as the setting of that name; 0 leaves it to the trainer
+    #[arg(long, requires = "end_to_end", default_value_t = 0)]
+    pub groups: usize,
     /// Also with the observations of one agent in the host's memory
     #[arg(long)]
     pub spill: bool,

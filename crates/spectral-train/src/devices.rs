@@ -140,7 +140,7 @@ pub fn probe(number: usize) -> Result<Gpu, String> {
     Ok(Gpu { number, name: device.info().name.clone(), free_bytes })
 }
 
-/// Opens a group of agents on a GPU. Two groups of one population may be open at once.
+/// Opens a group of agents on a GPU. Several groups of one population may be open at once.
 pub fn open(
     gpu: &Gpu,
     precision: Precision,

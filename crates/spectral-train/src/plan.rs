@@ -41,7 +41,8 @@ impl AgentPlan {
     }
 }
 
-/// Everything that decides a run's result, and a few things that do not (threads, checkpoints) or hardly do (device, precision).
+/// Everything that decides a run's result, and a few things that do not (threads, checkpoints) or hardly do (device,
+/// precision, groups).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The task's name.
@@ -68,6 +69,8 @@ pub struct Plan {
     pub device: DeviceChoice,
     /// Arithmetic of matrix products on a GPU.
     pub precision: Precision,
+    /// Groups in which a device trains the population; 0 leaves it to the pipeline.
+    pub groups: usize,
     /// Threads; 0 uses every core.
     pub threads: usize,
     /// The population.
@@ -93,6 +96,7 @@ impl Plan {
         line("checkpoint", quote(&self.checkpoint.show()));
         line("device", quote(&self.device.show()));
         line("precision", quote(&self.precision.show()));
+        line("groups", self.groups.to_string());
         line("created", quote(created));
         line("version", quote(env!("CARGO_PKG_VERSION")));
         line("protocol", quote(&self.protocol));
@@ -173,6 +177,7 @@ impl Plan {
             checkpoint: get.choice("checkpoint", CheckpointKind::Auto)?,
             device: get.choice("device", DeviceChoice::Auto)?,
             precision: get.choice("precision", Precision::Auto)?,
+            groups: get.choice("groups", 0)?,
             threads: 0,
             agents,
         })
@@ -190,6 +195,7 @@ impl Plan {
             checkpoint: CheckpointKind::Auto,
             device: DeviceChoice::Auto,
             precision: Precision::Auto,
+            groups: 0,
             note: String::new(),
             ..self.clone()
         };
@@ -202,6 +208,7 @@ impl Plan {
             "checkpoint = \"auto\"",
             "device = \"auto\"",
             "precision = \"auto\"",
+            "groups = 0",
         ];
         let lines = text.lines().filter(|line| !line.starts_with("version = ") && !added.contains(line));
         crc32fast::hash(lines.collect::<Vec<_>>().join("\n").as_bytes())
@@ -269,6 +276,7 @@ mod tests {
             "frame_skip=2",
             "device=cuda:1",
             "precision=tf32",
+            "groups=3",
             "checkpoint=light",
         ] {
             config.set(pair).unwrap();
@@ -281,7 +289,8 @@ mod tests {
         assert_eq!(plan.fingerprint(), Plan { frames: 1, ..copy.clone() }.fingerprint());
         assert_ne!(plan.fingerprint(), Plan { task: "2048".into(), ..copy.clone() }.fingerprint());
         // The device may change from one sitting to the next.
-        let elsewhere = Plan { device: DeviceChoice::Cpu, precision: Precision::Auto, ..copy.clone() };
+        let elsewhere =
+            Plan { device: DeviceChoice::Cpu, precision: Precision::Auto, groups: 1, ..copy.clone() };
         assert_eq!(plan.fingerprint(), Plan { checkpoint: CheckpointKind::Full, ..elsewhere }.fingerprint());
         let mut config = Configuration::default();
         for pair in ["task=atari/pong", "mode=1"] {

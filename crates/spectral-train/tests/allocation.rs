@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// Allocations of a run, from its first step to its last.
-fn allocations(frames: u64) -> u64 {
+fn allocations(frames: u64, groups: usize) -> u64 {
     let mut config = Configuration::default();
     for pair in [
         "task=exponential-pong-mini",
@@ -43,6 +43,7 @@ fn allocations(frames: u64) -> u64 {
         config.set(pair).unwrap();
     }
     config.add("frames", frames.to_string()).unwrap();
+    config.add("groups", groups.to_string()).unwrap();
     let folder = std::env::temp_dir().join(format!("spectral-allocation-{}-{frames}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let mut trainer = Trainer::create(&folder, config.plan().unwrap(), &Workshop::default(), "test").unwrap();
@@ -55,7 +56,13 @@ fn allocations(frames: u64) -> u64 {
 
 #[test]
 fn steps_allocate_nothing() {
-    let (short, long) = (allocations(2_000), allocations(12_000));
-    // 30,000 agent steps and 10,000 submissions more. People are told how far it is ten times a second, which takes a few.
-    assert!(long < short + 300, "{short} allocations in a short run, {long} in a long one");
+    for groups in [2, 3] {
+        let (short, long) = (allocations(2_000, groups), allocations(12_000, groups));
+        // 30,000 agent steps and 10,000 submissions of each group more. People are told how far it is ten times a second,
+        // which takes a few.
+        assert!(
+            long < short + 300,
+            "{short} allocations in a short run, {long} in a long one, {groups} groups"
+        );
+    }
 }

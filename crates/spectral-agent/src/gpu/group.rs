@@ -3,6 +3,7 @@
 mod bench;
 mod needs;
 mod state;
+mod steps;
 
 pub use needs::{memory_bytes, unsupported};
 
@@ -11,15 +12,14 @@ use super::ring::{Ring, frame_bytes};
 use super::source;
 use crate::codecs::Codec;
 use crate::diagnostics::Diagnostics;
-use crate::lockstep::{Decision, DeviceFailure, Group, Seen};
+use crate::lockstep::{Decision, DeviceFailure};
 use crate::replay::Outcome;
 use crate::settings::AgentSettings;
 use needs::shape_of;
-use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::TaskSpec;
 use spectral_nn::cuda::{
-    CudaError, Device, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Shape, Stream, Trunk,
+    CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Shape, Stream, Trunk,
     Weights,
 };
 use spectral_nn::{Architecture, Cpu, Network, Which};
@@ -47,6 +47,8 @@ pub struct Trainee {
 pub struct CudaGroup {
     device: Device,
     stream: Stream,
+    /// The end of what was submitted.
+    submitted: Event,
     networks: Networks,
     members: Vec<Seat>,
     kernels: Kernels,
@@ -168,6 +170,7 @@ impl CudaGroup {
         let reserve = |bytes: usize| device.zeros(bytes).map_err(failed);
         let mut group = CudaGroup {
             stream: device.stream().map_err(failed)?,
+            submitted: device.event().map_err(failed)?,
             agents: reserve(agents * size_of::<Agent>())?,
             staging: device.pinned(agents * (size_of::<Staged>() + frame)).map_err(failed)?,
             staged: reserve(agents * (size_of::<Staged>() + frame))?,
@@ -406,169 +409,5 @@ impl Kernels {
             choose: module.kernel("choose")?,
             refresh: module.kernel("refresh")?,
         })
-    }
-}
-
-impl Group for CudaGroup {
-    fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
-        self.outcome(agent, outcome);
-        let at = self.members.len() * size_of::<Staged>() + agent * self.frame;
-        let to = &mut self.staging.host_bytes()[at..at + self.frame];
-        match observation {
-            Seen::Planes(from) => to.copy_from_slice(from),
-            Seen::Vector(from) => {
-                for (to, x) in to.chunks_exact_mut(4).zip(from) {
-                    to.copy_from_slice(&x.to_le_bytes());
-                }
-            }
-        }
-    }
-
-    fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
-        let graphs = self.graphs();
-        let queue = || {
-            match (update, refresh) {
-                (false, false) => graphs.step.launch()?,
-                (true, false) => graphs.learn.launch()?,
-                (_, true) => {
-                    graphs.record.launch()?;
-                    if update {
-                        graphs.update.launch()?;
-                    }
-                    self.queue_refresh()?;
-                    graphs.act.launch()?;
-                }
-            }
-            Ok(())
-        };
-        queue().map_err(failed)
-    }
-
-    fn wait(&mut self) -> Result<&[Decision], DeviceFailure> {
-        self.stream.synchronise().map_err(failed)?;
-        // Only now has the device read what was staged.
-        self.clear_staged();
-        let size = size_of::<abi::Decision>();
-        for (answer, bytes) in self.answers.iter_mut().zip(self.decisions.host_bytes().chunks_exact(size)) {
-            let decision = abi::Decision::from_bytes(bytes).expect("as many bytes as there are");
-            answer.action = decision.action as usize;
-            answer.not_finite = decision.not_finite.checked_sub(1);
-        }
-        Ok(&self.answers)
-    }
-
-    fn settle(
-        &mut self,
-        outcomes: &[(usize, Outcome)],
-        update: bool,
-        refresh: bool,
-    ) -> Result<(), DeviceFailure> {
-        self.stream.synchronise().map_err(failed)?;
-        self.clear_staged();
-        for &(agent, outcome) in outcomes {
-            self.outcome(agent, Some(outcome));
-        }
-        let graphs = self.graphs();
-        let queue = || {
-            graphs.record.launch()?;
-            if update {
-                graphs.update.launch()?;
-            }
-            if refresh {
-                self.queue_refresh()?;
-            }
-            self.stream.synchronise()
-        };
-        queue().map_err(failed)?;
-        self.clear_staged();
-        Ok(())
-    }
-
-    fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
-        Ok(self.counters(agent).map_err(failed)?.updates)
-    }
-
-    fn metric_columns(&self, agent: usize) -> Vec<String> {
-        let seat = &self.members[agent];
-        let codec = &seat.trainee.codec;
-        let mut columns = seat.diagnostics.columns();
-        columns.extend(codec.statistics(&codec.init()).into_iter().map(|(name, _)| name));
-        columns
-    }
-
-    fn drain_metrics(&mut self, agent: usize) -> Result<Vec<Option<f64>>, DeviceFailure> {
-        let drain = || {
-            let mut diagnostics = self.diagnostics(agent)?;
-            let mut values = diagnostics.drain();
-            self.set_diagnostics(agent, &diagnostics)?;
-            let updated = self.counters(agent)?.updates > 0;
-            let (live, _) = self.states(agent)?;
-            let statistics = self.members[agent].trainee.codec.statistics(&live);
-            values.extend(statistics.into_iter().map(|(_, value)| updated.then_some(value)));
-            Ok(values)
-        };
-        drain().map_err(failed)
-    }
-
-    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure> {
-        Ok(self.diagnostics(agent).map_err(failed)?.td_by_score().collect())
-    }
-
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
-        let (live, _) = self.states(agent).map_err(failed)?;
-        out.f32s(&self.networks.read(Weights::Online, agent).map_err(failed)?);
-        out.f64s(&live);
-        Ok(())
-    }
-
-    fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
-        self.write_state(agent, out).map_err(failed)
-    }
-
-    fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        self.answers[agent] = Decision::default();
-        self.read_state(agent, from)
-    }
-
-    fn forget_before(&mut self, agent: usize, first: u64) {
-        let ring = &mut self.members[agent].ring;
-        ring.floor = first.min(ring.newest);
-        let (floor, all) = (ring.floor, ring.floor == ring.newest);
-        let counters = &self.members[agent].counters;
-        // A device that is lost says so at the next submission.
-        let _ = self.stream.synchronise();
-        let _ = counters.write(Counters::OFFSETS[1], &[floor]);
-        if all {
-            let _ = counters.write(Counters::OFFSETS[2], &[1u64]);
-        }
-    }
-
-    fn records(&self, agent: usize) -> std::ops::Range<u64> {
-        let ring = &self.members[agent].ring;
-        ring.oldest()..ring.newest
-    }
-
-    fn get_records(
-        &mut self,
-        agent: usize,
-        first: u64,
-        count: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<(), DeviceFailure> {
-        self.stream.synchronise().map_err(failed)?;
-        self.members[agent].ring.get(first, count, out).map_err(failed)
-    }
-
-    fn put_records(&mut self, agent: usize, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
-        let ring = &self.members[agent].ring;
-        let record = ring.frame + 7;
-        if (count as usize).checked_mul(record) != Some(bytes.len()) || count > ring.capacity as u64 {
-            return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
-        }
-        ring.put(first, count, bytes).map_err(|e| StateError(e.0))
     }
 }

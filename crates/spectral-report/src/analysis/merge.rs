@@ -8,7 +8,7 @@ use crate::run::{AgentRun, Run};
 use crate::words::list;
 
 /// Options that change results by rounding alone: runs that differ in them are merged, and the reader is told.
-const ROUNDING: [&str; 2] = ["device", "precision"];
+const ROUNDING: [&str; 3] = ["device", "precision", "groups"];
 
 /// Runs of one task, protocol and length.
 pub(crate) struct Group<'a> {

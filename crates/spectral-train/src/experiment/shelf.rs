@@ -174,10 +174,10 @@ impl Shelved {
     fn job(&self, wanted: &Plan) -> Job {
         let frames = wanted.frames;
         let longer = frames.saturating_sub(self.plan.frames) * self.plan.agents.len() as u64;
-        let Plan { device, precision, threads, .. } = *wanted;
+        let Plan { device, precision, groups, threads, .. } = *wanted;
         Job {
             path: self.path.clone(),
-            plan: Plan { device, precision, threads, ..self.plan.clone() },
+            plan: Plan { device, precision, groups, threads, ..self.plan.clone() },
             work: if longer > 0 { Work::Extend(frames) } else { Work::Resume },
             frames_left: self.frames_left + longer,
         }

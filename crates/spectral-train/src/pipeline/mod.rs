@@ -1,13 +1,13 @@
-//! A population at work on a device, in two halves: while the device works for one, the CPU's cores step the tasks of the
-//! other.
+//! A population at work on a device, in several groups: while the device works for some, the CPU's cores step the tasks of
+//! the others.
 //!
-//! Each half goes through the same round for ever: the device answers what to do, threads play it and look at what followed,
-//! the device is told. An agent sees what it sees on a CPU, in the same order: act, play, record, update, refresh, and
+//! Each group goes through the same round for ever: the device answers what to do, threads play it and look at what followed,
+//! the device is told. No group waits for another, only for the device or for threads. An agent sees what it sees on a CPU, in the same order: act, play, record, update, refresh, and
 //! the next action by the weights after that. So a population whose learners compute the same bits writes the same files.
 
 mod crew;
-mod half;
 mod seat;
+mod team;
 #[cfg(test)]
 mod tests;
 
@@ -21,13 +21,14 @@ use crate::population::{AgentProgress, Population, Sitting, TICK};
 use crate::store::Records;
 use crate::workshop::Workshop;
 use crew::with_crew;
-use half::Half;
 use seat::{Phase, Seat};
 use spectral_agent::lockstep::{CpuGroup, Group};
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateWriter};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
+use team::Team;
 
 /// Agents whose learners live on a device.
 pub struct Pipeline {
@@ -41,36 +42,45 @@ impl Pipeline {
     /// A fresh population on the chosen device.
     pub fn new(plan: &Plan, workshop: &Workshop, chosen: &Chosen) -> Result<Self, TrainError> {
         let mut groups: Vec<Box<dyn Group>> = Vec::new();
-        let mut halves = Vec::new();
-        let size = if plan.agents.len() == 1 { 1 } else { plan.agents.len().div_ceil(2) };
-        if size > crew::MOST_PARTS {
+        let mut seats = Vec::new();
+        let sizes = group_sizes(plan, workshop);
+        if sizes.iter().any(|&size| size > crew::MOST_PARTS) {
             return Err(TrainError::Usage(format!(
                 "{} agents are too many for one device",
                 plan.agents.len()
             )));
         }
-        for agents in plan.agents.chunks(size) {
-            let seats: Vec<Seat> =
+        let mut rest = plan.agents.as_slice();
+        for size in sizes {
+            let (agents, others) = rest.split_at(size);
+            rest = others;
+            let team: Vec<Seat> =
                 agents.iter().map(|agent| Seat::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
             groups.push(match chosen {
                 Chosen::Cuda(gpu) => {
-                    let members: Vec<Member<'_>> = seats.iter().map(Seat::member).collect();
+                    let members: Vec<Member<'_>> = team.iter().map(Seat::member).collect();
                     devices::open(gpu, plan.precision, &members)?
                 }
                 Chosen::Cpu | Chosen::CpuLockstep => {
-                    let learners = seats.iter().map(|seat| learner(&seat.actor));
+                    let learners = team.iter().map(|seat| learner(&seat.actor));
                     Box::new(CpuGroup::new(learners.collect::<Result<_, _>>()?))
                 }
             });
-            halves.push(seats.into_iter().map(Mutex::new).collect::<Vec<_>>());
+            seats.push(team.into_iter().map(Mutex::new).collect::<Vec<_>>());
         }
-        Ok(Pipeline { groups, seats: halves, threads: threads(plan)? })
+        Ok(Pipeline { groups, seats, threads: threads(plan)? })
     }
 
     /// The group that an agent is in, and its number there.
     fn find(&self, agent: usize) -> (usize, usize) {
-        let size = self.seats[0].len();
-        (agent / size, agent % size)
+        let mut index = agent;
+        for (group, seats) in self.seats.iter().enumerate() {
+            match index.checked_sub(seats.len()) {
+                None => return (group, index),
+                Some(beyond) => index = beyond,
+            }
+        }
+        panic!("there is no agent {agent}");
     }
 
     fn seat(&mut self, agent: usize) -> (&mut dyn Group, usize, &mut Seat) {
@@ -122,38 +132,120 @@ impl Population for Pipeline {
 
     fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError> {
         let seats = &self.seats;
-        let work = |task: u8, part: usize| {
-            let (group, phase) = (usize::from(task) / Phase::ALL.len(), usize::from(task) % Phase::ALL.len());
-            lock(&seats[group][part]).work(Phase::ALL[phase]);
+        let work = |group: usize, phase: u8, agent: usize| {
+            lock(&seats[group][agent]).work(Phase::ALL[usize::from(phase)]);
         };
         let groups = self.groups.iter_mut().zip(seats).enumerate();
-        let mut halves: Vec<Half<'_>> = groups
-            .map(|(number, (group, seats))| Half::new(number, group.as_mut(), seats, sitting.frames))
+        let mut teams: Vec<Team<'_>> = groups
+            .map(|(number, (group, seats))| Team::new(number, group.as_mut(), seats, sitting.frames))
             .collect();
-        // The calling thread takes its share of the tasks whenever it would wait for them.
-        let workers = (self.threads - 1).min(seats[0].len().saturating_sub(1));
-        with_crew(workers, &work, |crew| {
-            halves.iter_mut().try_for_each(|half| half.start(crew))?;
-            let mut told = Instant::now();
-            while halves.iter().any(|half| !half.is_idle()) {
+        let mut news = News::new(seats);
+        let helps = teams.len() == 1 || self.threads < MANY_THREADS;
+        let agents: usize = seats.iter().map(Vec::len).sum();
+        let workers = (self.threads - 1).min(agents - usize::from(helps));
+        with_crew(workers, teams.len(), &work, |crew| {
+            teams.iter_mut().for_each(|team| team.start(crew));
+            while let Some(behind) = teams.iter().filter(|t| !t.is_idle()).map(Team::steps).min() {
                 let now = Instant::now();
                 let last = now >= sitting.due || sitting.interrupted();
-                for half in halves.iter_mut().filter(|half| !half.is_idle()) {
-                    half.step(crew, last)?;
+                let mut moved = false;
+                for team in &mut teams {
+                    // Whoever is far ahead only keeps the others from catching up.
+                    let waits = !last && team.is_on_device() && team.steps() > behind + LONGEST_LEAD;
+                    moved |= !waits && team.advance(crew, last)?;
                 }
-                if now.duration_since(told) >= TICK {
-                    told = now;
-                    sitting.observer.tick(&progress(seats));
+                if news.are_due(now) && news.hear(&teams) {
+                    sitting.observer.tick(&news.progress);
+                    news.told(now);
+                }
+                if moved || (helps && crew.help()) {
+                    crew.is_busy();
+                } else {
+                    crew.rest(teams.iter().any(Team::is_on_device));
                 }
             }
-            sitting.observer.tick(&progress(seats));
+            // What was heard before may not be the end.
+            news.told(Instant::now());
+            news.hear(&teams);
+            sitting.observer.tick(&news.progress);
             Ok(())
         })
     }
 }
 
-fn progress(seats: &[Vec<Mutex<Seat>>]) -> Vec<AgentProgress> {
-    seats.iter().flatten().map(|seat| AgentProgress::of(&lock(seat).actor)).collect()
+/// With fewer threads than this the one that serves the device takes its share of the tasks too; with more, that would bring
+/// little, and keep the device waiting while a long step lasts.
+const MANY_THREADS: usize = 8;
+/// Steps by which a group may be ahead of another.
+const LONGEST_LEAD: u64 = 64;
+/// Agents from which on long steps are worth more groups, though a device works faster for fewer and larger ones.
+const MANY_AGENTS: usize = 16;
+
+/// The agents in each group of a population that a device trains. They differ by one at most, and none is empty.
+///
+/// ```
+/// use spectral_train::{config::Configuration, pipeline::group_sizes, workshop::Workshop};
+/// let mut config = Configuration::default();
+/// config.set("task=pong-mini")?;
+/// config.set("seeds=5")?;
+/// assert_eq!(group_sizes(&config.plan()?, &Workshop::default()), [3, 2]);
+/// # Ok::<(), spectral_train::error::TrainError>(())
+/// ```
+pub fn group_sizes(plan: &Plan, workshop: &Workshop) -> Vec<usize> {
+    let agents = plan.agents.len();
+    let groups = match plan.groups {
+        0 if workshop.plays_atari(plan) && agents >= MANY_AGENTS => 4,
+        0 => 2,
+        groups => groups,
+    };
+    let groups = groups.clamp(1, agents.max(1));
+    (0..groups).map(|group| agents / groups + usize::from(group < agents % groups)).collect()
+}
+
+/// What the observer is told, gathered when a group is between two steps: nobody waits for a thread in the middle of one.
+struct News {
+    progress: Vec<AgentProgress>,
+    /// Per group, where its agents are among all.
+    places: Vec<Range<usize>>,
+    /// Groups that were heard since the observer was told.
+    heard: Vec<bool>,
+    told: Instant,
+}
+
+impl News {
+    fn new(seats: &[Vec<Mutex<Seat>>]) -> Self {
+        let mut end = 0;
+        let place = |seats: &Vec<Mutex<Seat>>| {
+            end += seats.len();
+            end - seats.len()..end
+        };
+        News {
+            progress: seats.iter().flatten().map(|seat| AgentProgress::of(&lock(seat).actor)).collect(),
+            places: seats.iter().map(place).collect(),
+            heard: vec![false; seats.len()],
+            told: Instant::now(),
+        }
+    }
+
+    fn are_due(&self, now: Instant) -> bool {
+        now.duration_since(self.told) >= TICK
+    }
+
+    /// Hears those that were not heard yet and whose tasks nobody is playing; true once all were heard.
+    fn hear(&mut self, teams: &[Team<'_>]) -> bool {
+        for ((team, heard), place) in teams.iter().zip(&mut self.heard).zip(&self.places) {
+            if !*heard && !team.is_stepping() {
+                team.progress(&mut self.progress[place.clone()]);
+                *heard = true;
+            }
+        }
+        self.heard.iter().all(|&heard| heard)
+    }
+
+    fn told(&mut self, now: Instant) {
+        self.told = now;
+        self.heard.fill(false);
+    }
 }
 
 /// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.

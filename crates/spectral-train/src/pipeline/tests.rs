@@ -82,7 +82,7 @@ fn resume(path: &Path, device: DeviceChoice, frames: Option<u64>) -> Vec<String>
 }
 
 #[test]
-fn five_codecs_write_the_same_files_with_any_number_of_threads() {
+fn five_codecs_write_the_same_files_with_any_number_of_groups_and_threads() {
     let dir = ScratchDir::new();
     let tasks: [(&str, &[&str]); 3] = [
         ("exponential-pong-mini", &["frames=1501"]),
@@ -93,9 +93,10 @@ fn five_codecs_write_the_same_files_with_any_number_of_threads() {
     for (task, further) in tasks {
         let plan = plan(task, further);
         train(&dir.join(&format!("{task}-cpu")), &plan, DeviceChoice::Cpu, 1);
-        for threads in [1, 2, 4] {
-            let path = dir.join(&format!("{task}-{threads}"));
-            train(&path, &plan, DeviceChoice::CpuLockstep, threads);
+        // Ten threads: nobody but workers plays.
+        for (groups, threads) in [(0, 1), (0, 2), (1, 2), (3, 2), (4, 10), (99, 3)] {
+            let path = dir.join(&format!("{task}-{groups}-{threads}"));
+            train(&path, &Plan { groups, ..plan.clone() }, DeviceChoice::CpuLockstep, threads);
             assert_same(&path, &dir.join(&format!("{task}-cpu")));
         }
     }
@@ -124,10 +125,13 @@ fn checkpoints_in_between_change_nothing() {
         "target_period=7",
     ];
     let plan = plan("exponential-pong-mini", &[&set[..], &["agents=spectral,popart,compressed"]].concat());
-    train(&dir.join("often"), &plan, DeviceChoice::CpuLockstep, 2);
-    let once = Plan { checkpoint_seconds: 60.0, ..plan };
+    let once = Plan { checkpoint_seconds: 60.0, ..plan.clone() };
     train(&dir.join("once"), &once, DeviceChoice::Cpu, 2);
-    assert_same(&dir.join("often"), &dir.join("once"));
+    for (groups, threads) in [(2, 2), (3, 2), (3, 9)] {
+        let often = dir.join(&format!("often-{groups}-{threads}"));
+        train(&often, &Plan { groups, ..plan.clone() }, DeviceChoice::CpuLockstep, threads);
+        assert_same(&often, &dir.join("once"));
+    }
 }
 
 #[test]
@@ -240,30 +244,87 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
         &["agents=spectral,compressed", "seeds=3", "frames=1000", "agent.compressed.learning_rate=1e37"],
     );
     let mut reasons = Vec::new();
-    for device in [DeviceChoice::Cpu, DeviceChoice::CpuLockstep] {
-        let path = dir.join(if device == DeviceChoice::Cpu { "cpu" } else { "lockstep" });
-        let plan = Plan { device, threads: 2, ..plan.clone() };
+    let ways = [
+        ("cpu", DeviceChoice::Cpu, 0),
+        ("two", DeviceChoice::CpuLockstep, 2),
+        ("four", DeviceChoice::CpuLockstep, 4),
+    ];
+    for (name, device, groups) in ways {
+        let path = dir.join(name);
+        let plan = Plan { device, groups, threads: 2, ..plan.clone() };
         let mut trainer = Trainer::create(&path, plan, &workshop, "test").unwrap();
         let outcome = trainer.run(&(), &AtomicBool::new(false)).unwrap();
         assert_eq!(outcome.status, Status::Finished);
         reasons.push(outcome.agents.iter().map(|a| (a.frames, a.stopped.clone())).collect::<Vec<_>>());
     }
     assert_eq!(reasons[0], reasons[1]);
+    assert_eq!(reasons[0], reasons[2]);
     let stopped: Vec<&String> = reasons[0].iter().filter_map(|(_, reason)| reason.as_ref()).collect();
     assert!(stopped.iter().any(|r| r.contains("finite")), "{reasons:?}");
     assert!(stopped.iter().any(|r| r.contains("reward")), "{reasons:?}");
     assert!(stopped.len() < 6, "somebody must go on: {reasons:?}");
-    let (mut found, mut expected) = (results(&dir.join("lockstep")), results(&dir.join("cpu")));
-    for ((_, reason), agent) in reasons[0].iter().zip(&plan.agents) {
-        // An agent that was stopped never goes on; where its task stands does not matter.
-        if reason.is_some() {
-            found.remove(&format!("{}/checkpoint", agent.id));
-            expected.remove(&format!("{}/checkpoint", agent.id));
+    for way in ["two", "four"] {
+        let (mut found, mut expected) = (results(&dir.join(way)), results(&dir.join("cpu")));
+        for ((_, reason), agent) in reasons[0].iter().zip(&plan.agents) {
+            // An agent that was stopped never goes on; where its task stands does not matter.
+            if reason.is_some() {
+                found.remove(&format!("{}/checkpoint", agent.id));
+                expected.remove(&format!("{}/checkpoint", agent.id));
+            }
+        }
+        for (name, bytes) in &expected {
+            assert!(*bytes == found[name], "{name} differs");
         }
     }
-    for (name, bytes) in &expected {
-        assert!(*bytes == found[name], "{name} differs");
+}
+
+/// A run is interrupted where all groups are between two steps, and goes on with another number of groups.
+#[test]
+fn an_interrupted_run_goes_on_with_other_groups() {
+    struct InterruptAt<'a>(&'a AtomicBool, u64);
+    impl crate::trainer::Observer for InterruptAt<'_> {
+        fn tick(&self, progress: &[crate::trainer::AgentProgress]) {
+            assert_eq!(progress.len(), 5);
+            if progress.iter().all(|p| p.frames > self.1) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
     }
+    let dir = ScratchDir::new();
+    let long = plan("exponential-pong-mini", &["frames=1000000", "log_frames=1500"]);
+    for (groups, threads, others) in [(3, 2, 4), (4, 10, 2), (5, 3, 1)] {
+        let cut = dir.join(&format!("cut-{groups}"));
+        let first = Plan { device: DeviceChoice::CpuLockstep, groups, threads, ..long.clone() };
+        let mut trainer = Trainer::create(&cut, first, &Workshop::default(), "test").unwrap();
+        let flag = AtomicBool::new(false);
+        let outcome = trainer.run(&InterruptAt(&flag, 300), &flag).unwrap();
+        assert_eq!(outcome.status, Status::Interrupted);
+        let frames: Vec<u64> = outcome.agents.iter().map(|a| a.frames).collect();
+        let (least, most) = (*frames.iter().min().unwrap(), *frames.iter().max().unwrap());
+        assert!(most - least <= super::LONGEST_LEAD + 3, "{frames:?}");
+        drop(trainer);
+        // A nearer end than planned, to keep the test short.
+        let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
+        let text = text.replace("\nframes = 1000000\n", &format!("\nframes = {}\n", most + 200));
+        let text = text.replace(&format!("\ngroups = {groups}\n"), &format!("\ngroups = {others}\n"));
+        std::fs::write(cut.join("run.toml"), text).unwrap();
+        resume(&cut, DeviceChoice::CpuLockstep, None);
+        let whole = dir.join(&format!("whole-{groups}"));
+        train(&whole, &Plan { frames: most + 200, ..long.clone() }, DeviceChoice::Cpu, 2);
+        assert_same(&cut, &whole);
+    }
+}
+
+#[test]
+fn groups_are_even_and_more_where_steps_are_long() {
+    let sizes = |pairs: &[&str]| super::group_sizes(&plan("pong-mini", pairs), &Workshop::default());
+    assert_eq!(sizes(&["agents=spectral", "seeds=1"]), [1]);
+    assert_eq!(sizes(&["agents=spectral", "seeds=20"]), [10, 10]);
+    assert_eq!(sizes(&["agents=spectral", "seeds=17", "groups=4"]), [5, 4, 4, 4]);
+    assert_eq!(sizes(&["agents=spectral", "seeds=3", "groups=1000"]), [1, 1, 1]);
+    assert_eq!(sizes(&["task=atari/pong", "agents=spectral", "seeds=20"]), [5, 5, 5, 5]);
+    assert_eq!(sizes(&["task=atari/pong", "agents=spectral", "seeds=15"]), [8, 7]);
+    assert_eq!(sizes(&["task=atari/pong", "agents=spectral", "seeds=20", "groups=2"]), [10, 10]);
 }
 
 #[test]

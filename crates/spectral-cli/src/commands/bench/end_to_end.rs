@@ -11,9 +11,11 @@ use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{Observation, ObservationSpec};
 use spectral_nn::cuda::{Device, Precision};
 use spectral_train::config::Configuration;
+use spectral_train::pipeline::group_sizes;
 use spectral_train::plan::Plan;
 use spectral_train::trainer::{AgentProgress, Observer, Trainer};
 use spectral_train::workshop::Workshop;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,6 +37,8 @@ pub struct Wanted {
     pub precision: Precision,
     /// Agents.
     pub agents: usize,
+    /// Groups in which they train; 0 leaves it to the trainer.
+    pub groups: usize,
     /// Seconds from the start of the clock to its end.
     pub seconds: f64,
 }
@@ -49,8 +53,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let times = |agents| measure(device, wanted.precision, agents, 0, noise, 1.0).map_err(failed);
     let whole = times(wanted.agents)?;
-    // The trainer works in two halves; what they allow tells its own losses from those of smaller groups.
-    let half = if wanted.agents > 1 { Some(times(wanted.agents.div_ceil(2))?) } else { None };
+    // The trainer works in groups; what they allow one after the other tells its own losses from those of smaller groups.
+    let mut by_size: BTreeMap<usize, GroupTimes> = BTreeMap::from([(wanted.agents, whole)]);
     let mut table = Table::new(&[
         "task",
         "P",
@@ -58,7 +62,8 @@ pub fn run(
         "frames/s",
         "GPU allows",
         "share",
-        "in halves",
+        "groups",
+        "in groups",
         "tasks allow",
         "binds",
         "share",
@@ -71,8 +76,14 @@ pub fn run(
             continue;
         }
         let tasks_allow = task_limit(&plan, &workshop, wanted.seconds.min(3.0))?;
+        let sizes = group_sizes(&plan, &workshop);
+        for &size in &sizes {
+            if let Entry::Vacant(unknown) = by_size.entry(size) {
+                unknown.insert(times(size)?);
+            }
+        }
         let rate = train(plan, &workshop, wanted.seconds)?;
-        let limits = Limits::new(wanted.agents, &whole, half.as_ref(), tasks_allow);
+        let limits = Limits::new(&whole, &sizes, &by_size, tasks_allow);
         if json {
             print(&line(name, wanted, rate, &limits, &whole).to_string())?;
         }
@@ -80,26 +91,32 @@ pub fn run(
     }
     show(&table, json)?;
     note!(
-        "GPU allows: 16 P / (update {} ms + 4 · act {} ms); in halves: the same for two groups in turn",
+        "GPU allows: 16 P / (update {} ms + 4 · act {} ms); in groups: the same for one group after the other",
         number(whole.update.median),
         number(whole.act.median)
     );
     Ok(())
 }
 
-/// Frames a second that nothing can exceed.
+/// Frames a second that nothing can exceed, but for `grouped`, which groups that share the GPU can.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Limits {
     gpu: f64,
-    halves: Option<f64>,
+    groups: usize,
+    grouped: f64,
     tasks: f64,
 }
 
 impl Limits {
-    fn new(agents: usize, whole: &GroupTimes, half: Option<&GroupTimes>, tasks: f64) -> Limits {
-        let of = |t: &GroupTimes, agents| frames_per_second(agents, t.update.median, t.act.median);
-        // Two groups in turn play twice the frames in twice the time.
-        Limits { gpu: of(whole, agents), halves: half.map(|t| of(t, agents.div_ceil(2))), tasks }
+    fn new(whole: &GroupTimes, sizes: &[usize], by_size: &BTreeMap<usize, GroupTimes>, tasks: f64) -> Limits {
+        let agents = sizes.iter().sum();
+        let sum = |time: fn(&GroupTimes) -> f64| sizes.iter().map(|size| time(&by_size[size])).sum();
+        Limits {
+            gpu: frames_per_second(agents, whole.update.median, whole.act.median),
+            groups: sizes.len(),
+            grouped: frames_per_second(agents, sum(|t| t.update.median), sum(|t| t.act.median)),
+            tasks,
+        }
     }
 
     fn binding(&self) -> (&'static str, f64) {
@@ -117,7 +134,8 @@ fn row(name: &str, wanted: &Wanted, rate: f64, limits: &Limits) -> Vec<Value> {
         json!(rate),
         json!(limits.gpu),
         share(limits.gpu),
-        json!(limits.halves),
+        json!(limits.groups),
+        json!(limits.grouped),
         json!(limits.tasks),
         json!(binds),
         share(least),
@@ -129,7 +147,7 @@ fn line(name: &str, wanted: &Wanted, rate: f64, limits: &Limits, whole: &GroupTi
     json!({
         "stack": "spectral", "what": "train", "task": name, "P": wanted.agents, "precision": wanted.precision.name(),
         "frames_per_second": rate, "gpu_allows": limits.gpu, "share_of_gpu": rate / limits.gpu,
-        "halves_allow": limits.halves, "tasks_allow": limits.tasks, "binds": binds, "share_of_binding": rate / least,
+        "groups": limits.groups, "groups_allow": limits.grouped, "tasks_allow": limits.tasks, "binds": binds, "share_of_binding": rate / least,
         "update_ms": whole.update.median, "act_ms": whole.act.median, "seconds": wanted.seconds,
     })
 }
@@ -153,6 +171,7 @@ fn plan(task: &str, wanted: &Wanted) -> Result<Plan, spectral_train::error::Trai
         ("checkpoint_seconds", "1000000".into()),
         ("device", format!("cuda:{}", wanted.gpu)),
         ("precision", wanted.precision.name().into()),
+        ("groups", wanted.groups.to_string()),
     ];
     for (key, value) in pairs {
         config.add(key, value)?;
@@ -322,7 +341,7 @@ mod tests {
     use crate::commands::bench::group_times::Times;
     use spectral_agent::settings::Setting;
 
-    const WANTED: Wanted = Wanted { gpu: 1, precision: Precision::Bf16, agents: 20, seconds: 1.0 };
+    const WANTED: Wanted = Wanted { gpu: 1, precision: Precision::Bf16, agents: 20, groups: 0, seconds: 1.0 };
 
     fn times(update: f64, act: f64) -> GroupTimes {
         let times = |median| Times { median, min: median, launches: 1 };
@@ -387,9 +406,11 @@ mod tests {
 
     #[test]
     fn the_tighter_limit_binds() {
-        let limits = Limits::new(20, &times(0.8, 0.1), Some(&times(0.5, 0.08)), 1e6);
+        let by_size = BTreeMap::from([(20, times(0.8, 0.1)), (7, times(0.4, 0.07)), (6, times(0.35, 0.06))]);
+        let limits = Limits::new(&by_size[&20], &[7, 7, 6], &by_size, 1e6);
         assert!((limits.gpu - 320.0 / 1.2e-3).abs() < 1e-6);
-        assert!((limits.halves.unwrap() - 160.0 / 0.82e-3).abs() < 1e-6);
+        assert_eq!(limits.groups, 3);
+        assert!((limits.grouped - 320.0 / 1.95e-3).abs() < 1e-6);
         assert_eq!(limits.binding().0, "GPU");
         let slow = Limits { tasks: 1e5, ..limits };
         assert_eq!(slow.binding(), ("tasks", 1e5));

@@ -76,7 +76,8 @@ pub fn run(args: &GpuBenchArgs) -> Result<u8, Failure> {
     if args.end_to_end {
         for &precision in &wanted.precisions {
             for &agents in &wanted.populations {
-                let wanted = end_to_end::Wanted { gpu: args.gpu, precision, agents, seconds: wanted.seconds };
+                let (gpu, groups, seconds) = (args.gpu, args.groups, wanted.seconds);
+                let wanted = end_to_end::Wanted { gpu, precision, agents, groups, seconds };
                 end_to_end::run(&device, &wanted, &args.tasks, &noise, args.json)?;
             }
         }

@@ -4,26 +4,47 @@ use super::crew::Crew;
 use super::lock;
 use super::seat::{Phase, Seat};
 use crate::error::TrainError;
+use crate::population::AgentProgress;
 use spectral_agent::learner::NotFinite;
 use spectral_agent::lockstep::Group;
 use spectral_agent::replay::Outcome;
 use std::sync::Mutex;
 
+/// Where a group stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is left to do in this sitting.
+    Idle,
+    /// Threads look at the tasks for the first time.
+    Beginning,
+    /// The device works for a submission.
+    OnDevice,
+    /// Threads play.
+    Stepping {
+        /// Nobody looks at what follows: those that take part stop here.
+        ends: bool,
+        /// And so does the sitting.
+        last: bool,
+    },
+}
+
 /// A group at work: the device's side and the tasks' side of the same agents.
-pub(super) struct Half<'a> {
-    pub(super) number: usize,
-    pub(super) group: &'a mut dyn Group,
-    pub(super) seats: &'a [Mutex<Seat>],
+pub(super) struct Team<'a> {
+    /// Its sheet on the crew's board.
+    number: usize,
+    group: &'a mut dyn Group,
+    seats: &'a [Mutex<Seat>],
     /// Frames per agent at the run's end.
-    pub(super) frames: u64,
-    /// The step at which those that take part stop, because they are done or others wait there.
+    frames: u64,
+    /// The step at which those that take part stand.
+    steps: u64,
+    /// The step at which they stop, because they are done or others wait there.
     until: u64,
-    /// A submission is under way.
-    submitted: bool,
+    stage: Stage,
     outcomes: Vec<(usize, Outcome)>,
 }
 
-impl<'a> Half<'a> {
+impl<'a> Team<'a> {
     pub(super) fn new(
         number: usize,
         group: &'a mut dyn Group,
@@ -31,22 +52,46 @@ impl<'a> Half<'a> {
         frames: u64,
     ) -> Self {
         let outcomes = Vec::with_capacity(seats.len());
-        Half { number, group, seats, frames, until: 0, submitted: false, outcomes }
+        Team { number, group, seats, frames, steps: 0, until: 0, stage: Stage::Idle, outcomes }
     }
 
     /// Whether nothing is left to do in this sitting.
     pub(super) fn is_idle(&self) -> bool {
-        !self.submitted
+        self.stage == Stage::Idle
     }
 
-    /// Lets those furthest behind take part, and asks the device for their first actions. Those that are ahead, as after a
-    /// sitting on a CPU, wait for them: an update is one for all that take part.
-    pub(super) fn start(&mut self, crew: &mut Crew<'_>) -> Result<(), TrainError> {
+    /// Whether the device works for it.
+    pub(super) fn is_on_device(&self) -> bool {
+        self.stage == Stage::OnDevice
+    }
+
+    /// Whether threads may be at work for it.
+    pub(super) fn is_stepping(&self) -> bool {
+        matches!(self.stage, Stage::Beginning | Stage::Stepping { .. })
+    }
+
+    /// The step at which those that take part stand.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Where its agents stand; to be asked while no thread plays for them.
+    pub(super) fn progress(&self, progress: &mut [AgentProgress]) {
+        for (progress, seat) in progress.iter_mut().zip(self.seats) {
+            *progress = AgentProgress::of(&lock(seat).actor);
+        }
+    }
+
+    /// Lets those furthest behind take part, and has their tasks looked at. Those that are ahead, as after a sitting on a
+    /// CPU, wait for them: an update is one for all that take part.
+    pub(super) fn start(&mut self, crew: &mut Crew<'_>) {
+        self.stage = Stage::Idle;
         let steps = |seat: &Mutex<Seat>| {
             let seat = lock(seat);
             seat.actor.is_active(self.frames).then(|| seat.actor.steps())
         };
-        let Some(behind) = self.seats.iter().filter_map(steps).min() else { return Ok(()) };
+        let Some(behind) = self.seats.iter().filter_map(steps).min() else { return };
+        self.steps = behind;
         self.until = u64::MAX;
         for seat in self.seats {
             let mut seat = lock(seat);
@@ -58,17 +103,32 @@ impl<'a> Half<'a> {
             };
             self.until = self.until.min(stops_at);
         }
-        self.perform(crew, Phase::Begin);
-        self.submit(false, false)
+        self.post(crew, Phase::Begin, Stage::Beginning);
     }
 
-    /// One step of those that take part: takes the device's answer, lets threads play it, and hands the device what it
-    /// brought. `last` ends between two steps, with nothing left on the way.
-    pub(super) fn step(&mut self, crew: &mut Crew<'_>, last: bool) -> Result<(), TrainError> {
-        self.collect()?;
-        let next = self.seats.iter().map(lock).find(|s| s.takes_part).map(|s| s.actor.steps() + 1);
-        let ends = last || next.is_none_or(|next| next >= self.until);
-        self.perform(crew, if ends { Phase::Last } else { Phase::Step });
+    /// Goes on if what it waits for has come; false if not. One step is: the device's answer is taken and threads play it;
+    /// when they have, the device is handed what it brought. `last` ends between two steps, with nothing left on the
+    /// way.
+    pub(super) fn advance(&mut self, crew: &mut Crew<'_>, last: bool) -> Result<bool, TrainError> {
+        match self.stage {
+            Stage::Idle => return Ok(false),
+            Stage::OnDevice if self.group.ready()? => {
+                self.collect()?;
+                let none_left = !self.seats.iter().any(|seat| lock(seat).takes_part);
+                let ends = last || none_left || self.steps + 1 >= self.until;
+                let phase = if ends { Phase::Last } else { Phase::Step };
+                self.post(crew, phase, Stage::Stepping { ends, last });
+            }
+            Stage::Beginning if crew.is_done(self.number) => self.submit(false, false)?,
+            Stage::Stepping { ends, last } if crew.is_done(self.number) => self.finish(crew, ends, last)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// After threads have played.
+    fn finish(&mut self, crew: &mut Crew<'_>, ends: bool, last: bool) -> Result<(), TrainError> {
+        self.steps += 1;
         self.review()?;
         let due = |due: fn(&Seat) -> bool| {
             let mut part = self.seats.iter().map(lock).filter(|seat| seat.takes_part).peekable();
@@ -81,11 +141,16 @@ impl<'a> Half<'a> {
             return self.submit(update, refresh);
         }
         self.settle(update, refresh)?;
-        if last { Ok(()) } else { self.start(crew) }
+        self.stage = Stage::Idle;
+        if !last {
+            self.start(crew);
+        }
+        Ok(())
     }
 
-    fn perform(&self, crew: &mut Crew<'_>, phase: Phase) {
-        crew.perform((self.number * Phase::ALL.len() + phase as usize) as u8, self.seats.len());
+    fn post(&mut self, crew: &mut Crew<'_>, phase: Phase, stage: Stage) {
+        crew.post(self.number, phase as u8, self.seats.len());
+        self.stage = stage;
     }
 
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), TrainError> {
@@ -97,13 +162,12 @@ impl<'a> Half<'a> {
             }
         }
         self.group.submit(update, refresh)?;
-        self.submitted = true;
+        self.stage = Stage::OnDevice;
         Ok(())
     }
 
     /// Waits for the device; stops agents whose values are not finite; writes metrics where they are due.
     fn collect(&mut self) -> Result<(), TrainError> {
-        self.submitted = false;
         for (decision, seat) in self.group.wait()?.iter().zip(self.seats) {
             let mut seat = lock(seat);
             if seat.takes_part {
