@@ -6,6 +6,8 @@
 //! the next action by the weights after that. So a population whose learners compute the same bits writes the same files.
 
 mod crew;
+#[cfg(test)]
+mod late;
 mod seat;
 mod team;
 #[cfg(test)]
