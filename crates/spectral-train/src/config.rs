@@ -49,8 +49,8 @@ settings! {
         device: DeviceChoice = DeviceChoice::Auto,
         /// Arithmetic of matrix products on a GPU; a CPU always uses fp32.
         precision: Precision = Precision::Auto,
-        /// Groups in which a GPU trains the population: while it works for some, the cores play for the others. 0 makes 2, or
-        /// 4 for Atari games with 16 agents or more. On a GPU sums may be rounded differently; a CPU has none.
+        /// Groups in which a GPU trains the population: while it works for some, the cores play for the others. 0 makes 2.
+        /// On a GPU sums may be rounded differently; a CPU has none.
         groups: usize = 0,
         /// Threads; 0 uses every core. Never changes a result.
         threads: usize = 0,

@@ -135,8 +135,9 @@ pub struct Member<'a> {
 
 /// Looks for a GPU; the error says why it cannot be used.
 pub fn probe(number: usize) -> Result<Gpu, String> {
-    let device = Device::open(number).map_err(|e| e.to_string())?;
-    let free_bytes = device.free_memory().map_err(|e| e.to_string())?;
+    let unusable = |e| format!("cuda:{number} cannot be used: {e}");
+    let device = Device::open(number).map_err(unusable)?;
+    let free_bytes = device.free_memory().map_err(unusable)?;
     Ok(Gpu { number, name: device.info().name.clone(), free_bytes })
 }
 

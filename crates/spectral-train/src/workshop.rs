@@ -54,11 +54,6 @@ impl Workshop {
         }
     }
 
-    /// Whether the plan's task is an Atari game: its steps take far longer than those of a built-in task.
-    pub fn plays_atari(&self, plan: &Plan) -> bool {
-        !self.tasks.contains_key(&plan.task) && atari::is_atari(&plan.task)
-    }
-
     /// The codec of one agent.
     pub fn codec(&self, agent: &AgentPlan) -> Result<Arc<dyn Codec>, TrainError> {
         match self.codecs.get(&agent.codec) {

@@ -317,7 +317,7 @@ fn an_interrupted_run_goes_on_with_other_groups() {
 
 #[test]
 fn groups_are_even_and_more_where_steps_are_long() {
-    let sizes = |pairs: &[&str]| super::group_sizes(&plan("pong-mini", pairs), &Workshop::default());
+    let sizes = |pairs: &[&str]| super::group_sizes(&plan("pong-mini", pairs));
     assert_eq!(sizes(&["agents=spectral", "seeds=1"]), [1]);
     assert_eq!(sizes(&["agents=spectral", "seeds=20"]), [10, 10]);
     assert_eq!(sizes(&["agents=spectral", "seeds=17", "groups=4"]), [5, 4, 4, 4]);

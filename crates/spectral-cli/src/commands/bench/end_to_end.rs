@@ -76,7 +76,7 @@ pub fn run(
             continue;
         }
         let tasks_allow = task_limit(&plan, &workshop, wanted.seconds.min(3.0))?;
-        let sizes = group_sizes(&plan, &workshop);
+        let sizes = group_sizes(&plan);
         for &size in &sizes {
             if let Entry::Vacant(unknown) = by_size.entry(size) {
                 unknown.insert(times(size)?);
