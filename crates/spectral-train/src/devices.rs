@@ -7,7 +7,7 @@ use crate::plan::{AgentPlan, Plan};
 use crate::store::SEGMENT_BYTES;
 use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
-use spectral_agent::gpu::{CudaGroup, Trainee, memory_bytes as gpu_bytes};
+use spectral_agent::gpu::{CudaGroup, Trainee, memory_bytes as gpu_bytes, spills};
 use spectral_agent::learner::architecture;
 use spectral_agent::lockstep::{DeviceFailure, Group};
 use spectral_agent::replay::Replay;
@@ -115,12 +115,14 @@ impl Chosen {
 }
 
 /// Memory that a population needs when a GPU trains it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// Bytes on the GPU.
     pub device: u64,
     /// Bytes of main memory.
     pub host: u64,
+    /// Per agent, whether its observations lie in main memory.
+    pub spilt: Vec<bool>,
 }
 
 /// One agent as a device makes it.
@@ -141,18 +143,20 @@ pub fn probe(number: usize) -> Result<Gpu, String> {
     Ok(Gpu { number, name: device.info().name.clone(), free_bytes })
 }
 
-/// Opens a group of agents on a GPU. Several groups of one population may be open at once.
+/// Opens a group of agents on a GPU; `spilt` is [`Need::spilt`] of its agents. Several groups of one population may be open at
+/// once.
 pub fn open(
     gpu: &Gpu,
     precision: Precision,
     members: &[Member<'_>],
+    spilt: &[bool],
 ) -> Result<Box<dyn Group>, DeviceFailure> {
     let device = Device::open(gpu.number).map_err(|e| DeviceFailure(e.to_string()))?;
     let Some(first) = members.first() else {
         return Err(DeviceFailure("a group needs at least one agent".into()));
     };
     let trainees = members.iter().map(|m| trainee(m.plan, m.codec.clone())).collect();
-    Ok(Box::new(CudaGroup::new(&device, precision.arithmetic(), first.task, trainees)?))
+    Ok(Box::new(CudaGroup::with_spilt(&device, precision.arithmetic(), first.task, trainees, spilt)?))
 }
 
 fn trainee(plan: &AgentPlan, codec: Arc<dyn Codec>) -> Trainee {
@@ -210,13 +214,10 @@ pub fn need(plan: &Plan, workshop: &Workshop, task: &TaskSpec, gpu: &Gpu) -> Res
     let members = plan.agents.iter().map(|agent| Ok(trainee(agent, workshop.codec(agent)?)));
     let trainees: Vec<Trainee> = members.collect::<Result<_, TrainError>>()?;
     let (fixed, frames) = gpu_bytes(task, &trainees, plan.precision.arithmetic())?;
-    let mut need = Need { device: fixed, host: HOST_BYTES };
-    for frames in frames {
-        if need.device + frames <= gpu.free_bytes {
-            need.device += frames;
-        } else {
-            need.host += frames;
-        }
+    let spilt = spills(gpu.free_bytes, fixed, &frames);
+    let mut need = Need { device: fixed, host: HOST_BYTES, spilt };
+    for (frames, spilt) in frames.into_iter().zip(&need.spilt) {
+        *(if *spilt { &mut need.host } else { &mut need.device }) += frames;
     }
     need.host += 2 * plan.agents.len() as u64 * Replay::bytes_per_record(task.observation) as u64;
     Ok(need)

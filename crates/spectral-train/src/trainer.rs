@@ -59,12 +59,16 @@ impl Trainer {
     pub fn create(path: &Path, plan: Plan, workshop: &Workshop, command: &str) -> Result<Self, TrainError> {
         // Whatever can be refused is refused before anything is made.
         threads(&plan)?;
-        let (chosen, note) = devices::choose(&plan, workshop)?;
+        let (mut chosen, note) = devices::choose(&plan, workshop)?;
         Memory::of(&plan, workshop, &chosen)?.check()?;
         let dir = RunDir::create(path, &plan, command, &chosen.name(plan.precision))?;
         let lock = dir.lock()?;
         let mut notes: Vec<String> = note.into_iter().collect();
-        let mut population = populate(&dir, &plan, workshop, &chosen, &mut notes)?;
+        let first = chosen.clone();
+        let mut population = populate(&plan, workshop, &mut chosen, &mut notes)?;
+        if chosen != first {
+            dir.record_device(&chosen.name(plan.precision))?;
+        }
         let light = decide_light(&dir, &plan, population.as_mut(), &mut notes);
         Self::fresh(dir, plan, population, light, notes, lock)
     }
@@ -93,10 +97,10 @@ impl Trainer {
             )));
         }
         let lock = dir.lock()?;
-        let (chosen, note) = devices::choose(&plan, workshop)?;
+        let (mut chosen, note) = devices::choose(&plan, workshop)?;
         Memory::of(&plan, workshop, &chosen)?.check()?;
         let mut notes: Vec<String> = note.into_iter().collect();
-        let mut population = populate(&dir, &plan, workshop, &chosen, &mut notes)?;
+        let mut population = populate(&plan, workshop, &mut chosen, &mut notes)?;
         let later = Plan { frames: how.frames.unwrap_or(plan.frames), ..plan.clone() };
         let light = decide_light(&dir, &later, population.as_mut(), &mut notes);
         let loaded = Checkpoints::load(&dir, &plan, population.as_mut(), how.checkpoint, light)?;
@@ -211,12 +215,11 @@ impl Trainer {
 }
 
 /// A fresh population where it was chosen to train. A GPU that was found and then fails is replaced by the CPU only if the
-/// user left the choice open.
+/// user left the choice open; `chosen` then says so.
 fn populate(
-    dir: &RunDir,
     plan: &Plan,
     workshop: &Workshop,
-    chosen: &Chosen,
+    chosen: &mut Chosen,
     notes: &mut Vec<String>,
 ) -> Result<Box<dyn Population>, TrainError> {
     if *chosen == Chosen::Cpu {
@@ -226,7 +229,7 @@ fn populate(
         Err(TrainError::Device(reason)) if plan.device == DeviceChoice::Auto => {
             Memory::of(plan, workshop, &Chosen::Cpu)?.check()?;
             *notes = vec![format!("trains on the CPU: {reason}")];
-            dir.record_device(&Chosen::Cpu.name(plan.precision))?;
+            *chosen = Chosen::Cpu;
             Ok(Box::new(Cores::new(plan, workshop)?))
         }
         made => Ok(Box::new(made?)),

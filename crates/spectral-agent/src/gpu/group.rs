@@ -5,7 +5,7 @@ mod needs;
 mod state;
 mod steps;
 
-pub use needs::{memory_bytes, unsupported};
+pub use needs::{memory_bytes, spills, unsupported};
 
 use super::abi::{self, Agent, Counters, Staged};
 use super::ring::{Ring, frame_bytes};
@@ -110,6 +110,13 @@ struct Graphs {
     act: Graph,
 }
 
+impl Drop for CudaGroup {
+    fn drop(&mut self) {
+        // The device may be at work for a submission that nobody waits for any more; its memory must outlast that.
+        let _ = self.stream.synchronise();
+    }
+}
+
 fn failed(error: CudaError) -> DeviceFailure {
     DeviceFailure(error.0)
 }
@@ -122,16 +129,17 @@ impl CudaGroup {
         task: &TaskSpec,
         trainees: Vec<Trainee>,
     ) -> Result<CudaGroup, DeviceFailure> {
-        Self::with_spilt(device, precision, task, trainees, 0)
+        Self::with_spilt(device, precision, task, trainees, &[])
     }
 
-    /// As [`new`](CudaGroup::new); the observations of the first `spilt` agents lie in the host's memory in any case.
-    fn with_spilt(
+    /// As [`new`](CudaGroup::new); the observations of those agents lie in the host's memory for which `spilt` says so, and
+    /// of others for which the device turns out to have no room.
+    pub fn with_spilt(
         device: &Device,
         precision: Precision,
         task: &TaskSpec,
         trainees: Vec<Trainee>,
-        spilt: usize,
+        spilt: &[bool],
     ) -> Result<CudaGroup, DeviceFailure> {
         let Some(first) = trainees.first() else {
             return Err(DeviceFailure("a group needs at least one agent".into()));
@@ -189,7 +197,8 @@ impl CudaGroup {
             device: device.clone(),
         };
         for (index, trainee) in trainees.into_iter().enumerate() {
-            let memory = Place { constants: &text.constants[index], scores, spilt: index < spilt };
+            let spilt = spilt.get(index).copied().unwrap_or(false);
+            let memory = Place { constants: &text.constants[index], scores, spilt };
             group.seat(task, trainee, &shapes[index], memory)?;
         }
         group.connect(&text.kinds, scores).map_err(failed)?;
@@ -389,11 +398,6 @@ impl CudaGroup {
     fn clear_staged(&mut self) {
         let agents = self.members.len();
         self.staging.host_bytes()[..agents * size_of::<Staged>()].fill(0);
-    }
-
-    /// How many agents have their observations in the host's memory, because the device's was full.
-    pub fn spilt(&self) -> usize {
-        self.members.iter().filter(|m| m.ring.frames.is_pinned()).count()
     }
 }
 

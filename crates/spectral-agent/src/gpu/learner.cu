@@ -361,8 +361,8 @@ KERNEL(256, 1) choose(Agent* agents, const float* outputs, Decision* decisions) 
 
 // grid (x, P): copies online networks, and the codecs' states with them, to the targets.
 KERNEL(256, 1) refresh(Agent* agents, const Staged* staged) {
-    if (!staged[blockIdx.y].active) return;
     const Agent agent = agents[blockIdx.y];
+    if (!staged[blockIdx.y].active || agent.counters->not_finite) return;
     const u64 from = (u64)blockIdx.x * threads() + thread(), step = (u64)gridDim.x * threads();
     const u64 whole = agent.parameters / 4;
     for (u64 i = from; i < whole; i += step) ((Sixteen*)agent.target)[i] = ((const Sixteen*)agent.online)[i];

@@ -15,4 +15,4 @@ mod nvrtc;
 mod ring;
 pub mod source;
 
-pub use group::{CudaGroup, Trainee, memory_bytes, unsupported};
+pub use group::{CudaGroup, Trainee, memory_bytes, spills, unsupported};

@@ -1,7 +1,6 @@
 //! The text of the learner's kernels for one group of agents.
 
 use crate::codecs::Codec;
-use crate::settings::AgentSettings;
 use spectral_env::ObservationSpec;
 use std::fmt::Write;
 
@@ -30,26 +29,6 @@ impl std::fmt::Display for Unsupported {
 }
 
 impl std::error::Error for Unsupported {}
-
-/// Refuses settings that the kernels do not know.
-///
-/// ```
-/// use spectral_agent::gpu::source::check_settings;
-/// use spectral_agent::settings::AgentSettings;
-/// assert!(check_settings(&AgentSettings::default()).is_ok());
-/// let message = check_settings(&AgentSettings { double: true, ..Default::default() }).unwrap_err().to_string();
-/// assert!(message.contains("double"));
-/// ```
-pub fn check_settings(settings: &AgentSettings) -> Result<(), Unsupported> {
-    let unknown =
-        [("double", settings.double), ("dueling", settings.dueling), ("prioritised", settings.prioritised)];
-    match unknown.iter().find(|(_, chosen)| *chosen) {
-        Some((name, _)) => Err(Unsupported(format!(
-            "'{name}' is not available on a GPU: set {name}=false, or train on the CPU"
-        ))),
-        None => Ok(()),
-    }
-}
 
 /// What all agents of a group have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +189,7 @@ mod tests {
 
     #[test]
     fn each_codec_is_there_once_and_only_if_it_is_used() {
-        let settings = AgentSettings::default();
+        let settings = crate::settings::AgentSettings::default();
         let spectral = Spectral::new(&settings).unwrap();
         let source = build(&SHAPE, &[&spectral, &PopArt::new(&settings), &spectral]).unwrap();
         assert_eq!(source.kinds, [0, 1, 0]);

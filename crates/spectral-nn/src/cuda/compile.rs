@@ -29,32 +29,28 @@ impl Device {
         let mut options = options(&format!("sm_{major}{minor}"));
         options.push(format!("--fmad={fuse}"));
         let path = cached(source, &options);
-        let known = path.as_ref().and_then(|path| std::fs::read(path).ok());
-        let image = match known {
-            Some(image) => image,
-            None => {
-                let image = compile(name, source, &options)?;
-                if let Some(path) = &path {
-                    keep(path, &image);
-                }
-                image
-            }
+        let load = |image: Vec<u8>| {
+            let loading = doing(format!("load the kernels of {name}"));
+            Ok(Module { module: self.context.load_module(Ptx::from_binary(image)).map_err(loading)? })
         };
         self.bind()?;
-        let loading = doing(format!("load the kernels of {name}"));
-        Ok(Module { module: self.context.load_module(Ptx::from_binary(image)).map_err(loading)? })
+        // What an earlier run left may be cut short or from another compiler: then it is made anew.
+        let known = path.as_ref().and_then(|path| std::fs::read(path).ok());
+        if let Some(module) = known.and_then(|image| load(image).ok()) {
+            return Ok(module);
+        }
+        let image = compile(name, source, &options)?;
+        if let Some(path) = &path {
+            keep(path, &image);
+        }
+        load(image)
     }
 }
 
 fn options(architecture: &str) -> Vec<String> {
-    [
-        &format!("--gpu-architecture={architecture}"),
-        "--std=c++17",
-        "--fmad=true",
-        "--extra-device-vectorization",
-    ]
-    .map(String::from)
-    .to_vec()
+    [&format!("--gpu-architecture={architecture}"), "--std=c++17", "--extra-device-vectorization"]
+        .map(String::from)
+        .to_vec()
 }
 
 /// Compiles CUDA C for an architecture such as `sm_90`. Needs no GPU, only NVRTC.
@@ -117,7 +113,8 @@ fn fnv(bytes: &[u8], start: u64) -> u64 {
 /// Keeps an image for the next run. Only time is lost if that fails; a rename makes sure that no half of it is ever read.
 fn keep(path: &std::path::Path, image: &[u8]) {
     let Some(folder) = path.parent() else { return };
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let own = (std::process::id(), std::thread::current().id());
+    let temporary = path.with_extension(format!("{}-{:?}.tmp", own.0, own.1));
     let written = std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&temporary, image))
         .and_then(|()| std::fs::rename(&temporary, path));

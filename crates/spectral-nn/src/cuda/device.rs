@@ -41,6 +41,11 @@ pub(crate) fn doing(what: impl std::fmt::Display) -> impl FnOnce(DriverError) ->
     }
 }
 
+/// Waits for the stream that plain copies use. Ours do not wait for it by themselves, and it may be behind the host.
+fn settle() -> Result<(), CudaError> {
+    unsafe { result::stream::synchronize(std::ptr::null_mut()) }.map_err(doing("finish its work"))
+}
+
 /// What a device is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceInfo {
@@ -56,6 +61,8 @@ pub struct DeviceInfo {
     pub free: u64,
     /// Multiprocessors.
     pub multiprocessors: usize,
+    /// Bytes of shared memory that a block may ask for.
+    pub shared_per_block: usize,
 }
 
 /// An open device. Clones share it.
@@ -104,6 +111,9 @@ impl Device {
         unsafe { sys::cuDriverGetVersion(&mut driver) }.result().map_err(asking())?;
         let multiprocessors =
             context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(asking())?;
+        let shared_per_block = context
+            .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+            .map_err(asking())?;
         let info = DeviceInfo {
             name: context.name().map_err(asking())?,
             capability,
@@ -111,6 +121,7 @@ impl Device {
             memory: memory as u64,
             free: free as u64,
             multiprocessors: multiprocessors.max(1) as usize,
+            shared_per_block: shared_per_block.max(0) as usize,
         };
         if capability < OLDEST {
             return Err(CudaError(format!(
@@ -138,6 +149,7 @@ impl Device {
         let at = unsafe { result::malloc_sync(bytes.max(16)) }.map_err(doing(what))?;
         let memory = Memory { device: self.clone(), at, bytes, host: None };
         unsafe { result::memset_d8_sync(at, 0, bytes.max(16)) }.map_err(doing("clear memory"))?;
+        settle()?;
         Ok(memory)
     }
 
@@ -232,7 +244,8 @@ impl Memory {
         }
         self.device.bind()?;
         unsafe { result::memcpy_htod_sync(self.at + offset as u64, from) }
-            .map_err(doing("copy to the device"))
+            .map_err(doing("copy to the device"))?;
+        settle()
     }
 
     /// Copies numbers from it and waits.
@@ -312,17 +325,6 @@ impl Kernel {
         let failed = || doing(format!("give kernel {} {bytes} bytes of shared memory", self.name));
         self.function.set_attribute(LIMIT, bytes as i32).map_err(failed())?;
         self.function.set_attribute(PERCENT, 100).map_err(failed())
-    }
-
-    /// Registers per thread, bytes of local memory per thread and of static shared memory per block.
-    pub fn resources(&self) -> Result<[i32; 3], CudaError> {
-        let failed = || doing(format!("describe kernel {}", self.name));
-        let f = &self.function;
-        Ok([
-            f.num_regs().map_err(failed())?,
-            f.local_size_bytes().map_err(failed())?,
-            f.shared_size_bytes().map_err(failed())?,
-        ])
     }
 }
 

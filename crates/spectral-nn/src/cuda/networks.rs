@@ -5,8 +5,8 @@ use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream
 use super::direct::Direct;
 use super::shapes::{Cut, Precision, Trunk};
 use super::source::{
-    STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source, staggered, stream_shared,
-    weight_cut,
+    NET_BYTES, STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source, staggered,
+    stream_shared, weight_cut,
 };
 use crate::architecture::Input;
 
@@ -141,7 +141,8 @@ impl Networks {
         precision: Precision,
     ) -> Result<Networks, CudaError> {
         let info = device.info();
-        let target = Target { processors: info.multiprocessors, hopper: info.capability >= (9, 0) };
+        let (processors, shared) = (info.multiprocessors, info.shared_per_block);
+        let target = Target { processors, hopper: info.capability >= (9, 0), shared };
         let size = Size { outputs, batch, target, precision };
         let module =
             device.compile("networks", &network_source(&trunk, outputs, batch, target, precision), true)?;
@@ -197,7 +198,7 @@ impl Networks {
             precision,
             vectors: [vector()?, vector()?, vector()?, vector()?],
             starts,
-            nets: device.zeros(88 * agents)?,
+            nets: device.zeros(NET_BYTES * agents)?,
             input: device.zeros(2 * agents * batch * input)?,
             acting_input: device.zeros(agents * input)?,
             training,
@@ -456,13 +457,13 @@ impl Backward {
             true => None,
             false => Some(device.zeros(samples * size.precision.activation() * layer.output_len())?),
         };
-        if trunk.streamed(l, size.batch, size.precision, size.target.hopper) {
+        if trunk.streamed(l, size.batch, size.precision, size.target) {
             let kernel = module.kernel(&format!("backward_{l}"))?;
             let shared = stream_shared(layer.filters, size.batch, size.precision);
             kernel.allow_shared(shared)?;
             return Ok(Backward { delta, how: How::Streamed { kernel, shared } });
         }
-        if trunk.fused(l, size.batch, size.precision) {
+        if trunk.fused(l, size.batch, size.precision, size.target) {
             let kernel = module.kernel(&format!("backward_{l}"))?;
             let shared = backward_shared(head, size.batch, size.precision);
             kernel.allow_shared(shared)?;

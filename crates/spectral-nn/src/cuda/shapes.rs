@@ -1,5 +1,6 @@
 //! How the work of a layer is cut into tiles: by shapes and by how many multiprocessors have to be kept busy.
 
+use super::source::{Target, backward_shared, stream_shared};
 use crate::architecture::{Architecture, ArchitectureError, Input};
 use crate::layout::{Affine, Plan};
 
@@ -104,8 +105,10 @@ impl Trunk {
     }
 
     /// Whether layer l's backward pass and Adam are one kernel.
-    pub(super) fn fused(&self, l: usize, batch: usize, precision: Precision) -> bool {
-        self.layer(l).is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED
+    pub(super) fn fused(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
+        let layer = self.layer(l);
+        let fits = backward_shared(layer.filters == 0, batch, precision) <= target.shared;
+        layer.is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED && fits
     }
 
     /// Whether layer l is a head whose forward pass has a kernel of its own: see `head.cuh`.
@@ -114,13 +117,14 @@ impl Trunk {
     }
 
     /// Whether layer l's backward pass streams its parameters through shared memory: see `stream.cuh`.
-    pub(super) fn streamed(&self, l: usize, batch: usize, precision: Precision, hopper: bool) -> bool {
+    pub(super) fn streamed(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
         let layer = self.layer(l);
         let units = layer.filters;
         let whole = units.is_multiple_of(16) && (units <= 256 || units.is_multiple_of(256)) && units <= 512;
         // The copy engine moves multiples of 16 bytes.
         let aligned = layer.weights_at.is_multiple_of(4);
-        hopper && self.fused(l, batch, precision) && l > 0 && units > 0 && whole && aligned && batch <= 32
+        let fits = units > 0 && batch <= 32 && stream_shared(units, batch, precision) <= target.shared;
+        target.hopper && self.fused(l, batch, precision, target) && l > 0 && whole && aligned && fits
     }
 
     /// Bytes of device memory that a population needs, but for replay: parameters, target parameters and both moments,

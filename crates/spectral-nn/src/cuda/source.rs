@@ -32,6 +32,8 @@ pub struct Target {
     pub processors: usize,
     /// Whether it has Hopper's bulk copies (compute capability 9.0 and later).
     pub hopper: bool,
+    /// Bytes of shared memory that a block may have.
+    pub shared: usize,
 }
 
 impl Size<'_> {
@@ -97,9 +99,9 @@ pub(super) fn staggered(agents: usize) -> bool {
 /// use spectral_nn::cuda::{Precision, Target, Trunk, network_source};
 /// use spectral_nn::{Architecture, Head, Input};
 /// let shape = Architecture::suited(Input::Vector { len: 4 }, Head::new(2, 1));
-/// let target = Target { processors: 132, hopper: true };
+/// let target = Target { processors: 132, hopper: true, shared: 232_448 };
 /// let text = network_source(&Trunk::new(&shape)?, &[2], 32, target, Precision::Bf16);
-/// assert!(text.contains("void forward_0"));
+/// assert!(text.contains(" forward_0("));
 /// # Ok::<(), spectral_nn::ArchitectureError>(())
 /// ```
 pub fn network_source(
@@ -117,6 +119,7 @@ pub fn network_source(
     for part in PARTS {
         text.push_str(part);
     }
+    text.push_str(&format!("static_assert(sizeof(Net) == {NET_BYTES}, \"as the host writes it\");\n"));
     for l in 0..trunk.all().len() {
         layer(&mut text, trunk, l, size);
     }
@@ -170,26 +173,31 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
              const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ {call}; }}",
         ));
     }
-    if trunk.streamed(l, size.batch, size.precision, size.target.hopper) {
+    if trunk.streamed(l, size.batch, size.precision, size.target) {
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, 1) backward_{l}(const Net* nets, int agents, \
              const {input}* input, const {delta}* delta, float scale, act_t* input_delta) {{ \
-             linear_stream<L{l}, {input}, {delta}, {}>(nets, agents, input, delta, scale, input_delta); }}",
-            size.batch
+             typedef Streamed<L{l}, {delta}, {batch}> Z; \
+             static_assert(Z::SHARED == {} && Z::THREADS + 32 == {STREAM_THREADS}, \"as the host reckons\"); \
+             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale, input_delta); }}",
+            stream_shared(a.filters, size.batch, size.precision),
+            batch = size.batch
         ));
         return;
     }
-    if trunk.fused(l, size.batch, size.precision) {
+    if trunk.fused(l, size.batch, size.precision, size.target) {
         let even = size.outputs.iter().all(|n| n.is_multiple_of(2)) || !head;
         let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__(256, {}) backward_{l}(const Net* nets, const {input}* input, \
              const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
-             linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {}, {}>(nets, input, last, trunk, pitch, scale, \
+             static_assert(Backward<{delta}, {head}, {batch}>::SHARED == {}, \"as the host reckons\"); \
+             linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {}, {batch}>(nets, input, last, trunk, pitch, scale, \
              input_delta); }}",
             if head { 2 } else { BACKWARD_BLOCKS },
+            backward_shared(head, size.batch, size.precision),
             l > 0,
-            size.batch
+            batch = size.batch
         ));
         return;
     }
@@ -275,6 +283,9 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
     let deltas = samples * (slab + 4 * per_word) / per_word;
     4 * ((1 + usize::from(head)) * deltas + 5 * samples * 33)
 }
+
+/// Bytes of one network's entry in the kernels' table: `Net` in `words.cuh`.
+pub(super) const NET_BYTES: usize = 88;
 
 /// Threads of a block of `linear_stream`: 16 warps that compute and one that copies.
 pub(super) const STREAM_THREADS: usize = 544;

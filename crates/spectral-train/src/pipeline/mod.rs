@@ -52,16 +52,20 @@ impl Pipeline {
                 plan.agents.len()
             )));
         }
-        let mut rest = plan.agents.as_slice();
+        let spilt = match chosen {
+            Chosen::Cuda(gpu) => devices::need(plan, workshop, workshop.task(plan)?.spec(), gpu)?.spilt,
+            Chosen::Cpu | Chosen::CpuLockstep => vec![false; plan.agents.len()],
+        };
+        let mut first = 0;
         for size in sizes {
-            let (agents, others) = rest.split_at(size);
-            rest = others;
+            let (agents, spilt) = (&plan.agents[first..first + size], &spilt[first..first + size]);
+            first += size;
             let team: Vec<Seat> =
                 agents.iter().map(|agent| Seat::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
             groups.push(match chosen {
                 Chosen::Cuda(gpu) => {
                     let members: Vec<Member<'_>> = team.iter().map(Seat::member).collect();
-                    devices::open(gpu, plan.precision, &members)?
+                    devices::open(gpu, plan.precision, &members, spilt)?
                 }
                 Chosen::Cpu | Chosen::CpuLockstep => {
                     let learners = team.iter().map(|seat| learner(&seat.actor));

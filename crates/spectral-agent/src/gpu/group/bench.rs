@@ -1,25 +1,11 @@
 //! What benchmarks need of a group and training does not: its pieces alone, and replay that seems to have been played.
 
-use super::{CudaGroup, Trainee, failed};
+use super::{CudaGroup, failed};
 use crate::gpu::abi::Counters;
 use crate::lockstep::DeviceFailure;
-use spectral_env::TaskSpec;
-use spectral_nn::cuda::{Device, Precision, Stream};
+use spectral_nn::cuda::Stream;
 
 impl CudaGroup {
-    /// A group in which the observations of the first `spilt` agents lie in the host's memory, whatever the device has room
-    /// for: for benchmarks.
-    #[doc(hidden)]
-    pub fn new_spilt(
-        device: &Device,
-        precision: Precision,
-        task: &TaskSpec,
-        trainees: Vec<Trainee>,
-        spilt: usize,
-    ) -> Result<CudaGroup, DeviceFailure> {
-        Self::with_spilt(device, precision, task, trainees, spilt)
-    }
-
     /// Counts the records up to number `newest` as played, in the middle of an episode; what they hold was put there
     /// before. For benchmarks.
     #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 use super::{MARGIN, Trainee};
 use crate::gpu::ring::frame_bytes;
+use crate::gpu::source::MOST_ROWS;
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
 use crate::settings::AgentSettings;
@@ -35,9 +36,39 @@ pub fn memory_bytes(
     Ok((networks + rings + MARGIN, frames))
 }
 
+/// Whose observations lie in the host's memory, if the device has so much free, needs so much for everything else (see
+/// [`memory_bytes`]) and takes observations agent by agent while they fit.
+///
+/// ```
+/// assert_eq!(spectral_agent::gpu::spills(10, 3, &[4, 4, 2]), [false, true, false]);
+/// ```
+pub fn spills(free: u64, fixed: u64, frames: &[u64]) -> Vec<bool> {
+    let mut room = free.saturating_sub(fixed);
+    let mut spilt = |&own: &u64| {
+        let spilt = own > room;
+        if !spilt {
+            room -= own;
+        }
+        spilt
+    };
+    frames.iter().map(&mut spilt).collect()
+}
+
 pub(super) fn shape_of(trainee: &Trainee, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
     if let Some(why) = unsupported(&trainee.settings) {
         return Err(DeviceFailure(why));
+    }
+    if trainee.codec.device().is_none() {
+        return Err(DeviceFailure(format!(
+            "the codec {:?} has no device code (Codec::device); use --device cpu",
+            trainee.codec
+        )));
+    }
+    if trainee.settings.batch > MOST_ROWS {
+        return Err(DeviceFailure(format!(
+            "a batch of {} is too large for a GPU's shared memory: at most {MOST_ROWS}, or use --device cpu",
+            trainee.settings.batch
+        )));
     }
     architecture(&trainee.settings, task, trainee.codec.as_ref()).map_err(|e| DeviceFailure(e.to_string()))
 }

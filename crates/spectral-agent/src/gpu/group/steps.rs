@@ -19,6 +19,7 @@ impl Group for CudaGroup {
         match observation {
             Seen::Planes(from) => to.copy_from_slice(from),
             Seen::Vector(from) => {
+                assert_eq!(4 * from.len(), to.len(), "an observation as long as the task says");
                 for (to, x) in to.chunks_exact_mut(4).zip(from) {
                     to.copy_from_slice(&x.to_le_bytes());
                 }

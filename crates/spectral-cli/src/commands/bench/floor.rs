@@ -114,7 +114,8 @@ mod tests {
     use spectral_nn::{Architecture, Head, Input};
 
     fn info(capability: (i32, i32), multiprocessors: usize) -> DeviceInfo {
-        DeviceInfo { name: "x".into(), capability, driver: 13000, memory: 0, free: 0, multiprocessors }
+        let (name, shared_per_block) = ("x".into(), 0);
+        DeviceInfo { name, capability, driver: 13000, memory: 0, free: 0, multiprocessors, shared_per_block }
     }
 
     #[test]

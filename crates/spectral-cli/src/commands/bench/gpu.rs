@@ -8,7 +8,7 @@ use crate::failure::{Failure, SUCCESS};
 use crate::output::{note, print};
 use crate::table::Table;
 use serde_json::{Value, json};
-use spectral_agent::gpu::memory_bytes;
+use spectral_agent::gpu::{memory_bytes, spills};
 use spectral_agent::lockstep::DeviceFailure;
 use spectral_nn::cuda::{Device, DeviceInfo, Precision};
 use spectral_train::machine::{Hardware, available_memory, human_bytes};
@@ -193,27 +193,14 @@ fn cuda_version(info: &DeviceInfo) -> String {
     format!("{}.{}", info.driver / 1000, info.driver % 1000 / 10)
 }
 
-/// Agents whose observations do not fit beside what must be on the device, and the bytes of them.
-fn spilt(free: u64, fixed: u64, frames: &[u64]) -> (usize, u64) {
-    let mut room = free.saturating_sub(fixed);
-    let (mut agents, mut bytes) = (0, 0);
-    for &own in frames {
-        if own <= room {
-            room -= own;
-        } else {
-            agents += 1;
-            bytes += own;
-        }
-    }
-    (agents, bytes)
-}
-
 /// Says what a figure of the paper needs.
 fn memory(device: &Device, json: bool) -> Result<(), Failure> {
     let agents = trainees(FIGURE_AGENTS, FIGURE_REPLAY);
     let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).map_err(failed)?;
     let free = device.free_memory().map_err(|e| failed(DeviceFailure(e.0)))?;
-    let (spilt, pinned) = spilt(free, fixed, &frames);
+    let outside = spills(free, fixed, &frames);
+    let spilt = outside.iter().filter(|spilt| **spilt).count();
+    let pinned: u64 = frames.iter().zip(&outside).filter(|(_, spilt)| **spilt).map(|(own, _)| own).sum();
     let frames: u64 = frames.iter().sum();
     let host = available_memory();
     if json {
@@ -306,6 +293,7 @@ mod tests {
             memory: 0,
             free: 0,
             multiprocessors: 132,
+            shared_per_block: 232_448,
         };
         let lines = lines(&setting, &all, &Floor::new(20, 4e12, None), &info);
         for (line, what) in lines.iter().zip(["update", "act"]) {
@@ -327,9 +315,11 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        assert_eq!(spilt(100, 20, &[10; 25]), (17, 170));
-        assert_eq!(spilt(1000, 20, &[10; 25]), (0, 0));
-        assert_eq!(spilt(10, 20, &[10, 20]), (2, 30));
+        let outside =
+            |free, fixed, frames: &[u64]| spills(free, fixed, frames).into_iter().filter(|s| *s).count();
+        assert_eq!(outside(100, 20, &[10; 25]), 17);
+        assert_eq!(outside(1000, 20, &[10; 25]), 0);
+        assert_eq!(outside(10, 20, &[10, 20]), 2);
         let agents = trainees(FIGURE_AGENTS, FIGURE_REPLAY);
         let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).unwrap();
         assert_eq!(frames, [7_056_000_000; 25]);

@@ -140,7 +140,8 @@ pub fn measure(
     noise: &Noise,
     seconds: f64,
 ) -> Result<GroupTimes, DeviceFailure> {
-    let mut group = CudaGroup::new_spilt(device, precision, &task(), trainees(agents, REPLAY), spilt)?;
+    let mut group =
+        CudaGroup::with_spilt(device, precision, &task(), trainees(agents, REPLAY), &vec![true; spilt])?;
     for agent in 0..agents {
         let put = group.put_records(agent, 0, REPLAY as u64, &noise.records);
         put.map_err(|e| DeviceFailure(e.0))?;

@@ -113,7 +113,7 @@ __device__ __forceinline__ void multiply(float* d, const u32* a, const u32* b) {
 #endif
 }
 
-// One network as the kernels see it; mirrored in `network.rs`.
+// One network as the kernels see it; mirrored in `networks.rs`.
 struct Net {
     float* online;
     float* target;
