@@ -6,15 +6,14 @@ mod common;
 use common::*;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::process::Child;
+use std::time::{Duration, Instant};
 
-const KILLS: u32 = 10;
-const EXPERIMENT: &str = r#"# Two agents on two tasks, with checkpoints all the time.
+const EXPERIMENT: &str = r#"# Two agents on two tasks.
 agents = ["spectral", "popart"]
 seeds = 2
 frames = 30_000
 log_frames = 1_000
-checkpoint_seconds = 0.03
 hidden = 16
 batch = 8
 replay = 1_500
@@ -29,14 +28,67 @@ name = "exponential-pong-mini"
 name = "ponglantis-mini"
 "#;
 
-/// Moments that are the same in every run of the test.
-struct Moments(u64);
+/// Frames of all its agents together.
+const ALL: u64 = 8 * 30_000;
+/// In how many parts checkpoints cut the training, were they written in no time.
+const PARTS: f64 = 32.0;
+/// A trial that nobody waits for: what is killed in it has trained nothing.
+const ENDLESS_TRIAL: u32 = 60;
 
-impl Moments {
+/// Where a sitting is killed. These are stages of the work, not times, so that slow and fast machines meet the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    /// While it finds out what there is.
+    Start,
+    /// While it measures the machine.
+    Trial,
+    /// Some frames further than the sitting began: between two checkpoints, or while one is written.
+    Training,
+    /// After the last frame, while it films and draws.
+    Drawing,
+}
+use Stage::*;
+
+const KILLS: [Stage; 10] =
+    [Trial, Training, Training, Start, Training, Trial, Training, Training, Drawing, Drawing];
+
+/// Numbers that are the same in every run of the test.
+struct Numbers(u64);
+
+impl Numbers {
     fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n.max(1)
     }
+
+    fn sleep_below(&mut self, longest: Duration) {
+        std::thread::sleep(Duration::from_micros(self.below(longest.as_micros() as u64)));
+    }
+}
+
+/// How long the stages of an uninterrupted figure take on this machine.
+struct Durations {
+    start: Duration,
+    training: Duration,
+    drawing: Duration,
+}
+
+/// Makes the figure without a kill.
+fn make_whole(place: &Place, out: &Path) -> Durations {
+    let begin = Instant::now();
+    let mut child = place.start("reproduce tiny.toml --calibrate 0 --out whole");
+    await_or_end("the first run directory", &mut child, || out.join("runs").exists());
+    let start = begin.elapsed();
+    await_or_end("the last frame", &mut child, || frames_done(out) == ALL);
+    let trained = begin.elapsed();
+    Ran::of(child.wait_with_output().unwrap()).code(0);
+    Durations { start, training: trained - start, drawing: begin.elapsed() - trained }
+}
+
+/// Waits until something is so or the process has ended.
+#[track_caller]
+fn await_or_end(what: &str, child: &mut Child, mut so: impl FnMut() -> bool) {
+    wait_until(what, || so() || child.try_wait().unwrap().is_some());
 }
 
 /// Everything that must not depend on kills: the figure's numbers, and every agent's metrics and weights.
@@ -55,52 +107,80 @@ fn frames_done(out: &Path) -> u64 {
     runs.map(|run| frames(&run.path())).sum()
 }
 
+fn has_trial(out: &Path) -> bool {
+    let mut entries = std::fs::read_dir(out).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with(".trial-"))
+}
+
 #[test]
 fn killed_at_ten_random_moments_the_figure_is_the_same() {
     let place = Place::new();
     std::fs::write(place.path("tiny.toml"), EXPERIMENT).unwrap();
-    place.run("reproduce tiny.toml --calibrate 0 --out whole").code(0);
+    let durations = make_whole(&place, &place.path("whole"));
     let whole = data(&place.path("whole"));
     let out = place.path("killed");
-    const ALL: f64 = 8.0 * 30_000.0;
-    let mut moments = Moments(5);
-    let (mut killed, mut progressed, mut longest) = (0, 0, 300.0f64);
-    while killed < KILLS {
-        // The first kills may fall into the trial.
-        let trial = if killed < 2 { 1 } else { 0 };
+    let often = durations.training.as_secs_f64() / PARTS;
+    let reproduce = |trial: u32| {
+        format!("reproduce tiny.toml --calibrate {trial} --set checkpoint_seconds={often:.6} --out killed")
+    };
+    let mut numbers = Numbers(5);
+    let mut longest_drawing = durations.drawing;
+    let (mut early, mut progressed, mut late) = (0, 0, 0);
+    let (mut killed, mut sittings) = (0, 0);
+    while killed < KILLS.len() {
+        let stage = KILLS[killed];
+        sittings += 1;
+        assert!(sittings <= 30, "{sittings} sittings, and only {killed} of them could be killed");
         let before = frames_done(&out);
-        let mut child = place.start(&format!("reproduce tiny.toml --calibrate {trial} --out killed"));
-        std::thread::sleep(Duration::from_millis(
-            moments.below(longest as u64) + 1000 * trial * moments.below(2),
-        ));
+        let mut child = place.start(&reproduce(if stage == Trial { ENDLESS_TRIAL } else { 0 }));
+        match stage {
+            Start => numbers.sleep_below(durations.start),
+            Trial => {
+                await_or_end("the trial", &mut child, || has_trial(&out));
+                numbers.sleep_below(Duration::from_millis(200));
+            }
+            Training => {
+                // What is left is shared among the sittings that shall come further: this one, and more.
+                let sharing = KILLS[killed..].iter().filter(|&&s| s == Training).count() + 1;
+                let goal = (before + 1 + numbers.below((ALL - before) / sharing as u64)).min(ALL);
+                let (mut seen, mut since, mut gap) = (before, Instant::now(), Duration::ZERO);
+                await_or_end("frames", &mut child, || {
+                    let now = frames_done(&out);
+                    if now > seen {
+                        (seen, gap, since) = (now, since.elapsed(), Instant::now());
+                    }
+                    now >= goal
+                });
+                // Frames are seen when a checkpoint is complete: anywhere from there to the next.
+                numbers.sleep_below(gap);
+            }
+            Drawing => {
+                await_or_end("the last frame", &mut child, || frames_done(&out) == ALL);
+                numbers.sleep_below(longest_drawing);
+            }
+        }
         let ended = child.try_wait().unwrap();
         child.kill().unwrap();
         let ran = Ran::of(child.wait_with_output().unwrap());
+        let now = frames_done(&out);
+        println!("{stage:?}: frames {before} to {now}{}", if ended.is_some() { ", not killed" } else { "" });
         if ended.is_some() {
-            // It was faster than the moment: kill it while it draws, then.
+            // It was faster than the moment. Films that are there are not made again: drawing is shorter now.
             ran.code(0);
-            longest = (longest * 0.5).max(2.0);
+            longest_drawing /= 2;
             continue;
         }
         killed += 1;
-        let now = frames_done(&out);
+        early += u32::from(now == before && before < ALL);
         progressed += u32::from(now > before);
-        let ahead = now as f64 / ALL > f64::from(killed) / f64::from(KILLS);
-        longest = (longest
-            * if ahead {
-                0.6
-            } else if now > before {
-                1.0
-            } else {
-                1.4
-            })
-        .clamp(20.0, 3000.0);
+        late += u32::from(now == ALL);
     }
-    place.run("reproduce tiny.toml --calibrate 0 --out killed").code(0);
+    place.run(&reproduce(0)).code(0);
     assert_same(&data(&out), &whole);
-    println!("{progressed} of {killed} sittings came further");
-    // How many do depends on the machine's speed; that one did shows that the kills fell into training.
-    assert!(progressed >= 1, "no sitting came further");
+    // All stages were met, at whatever speed.
+    assert!(early >= 2, "only {early} sittings were killed before they trained");
+    assert!(progressed >= 5, "only {progressed} sittings came further");
+    assert!(late >= 1, "no sitting was killed after the last frame");
     // Nothing that killed sittings left is there for ever.
     let files = snapshot(&out);
     let half =
@@ -111,7 +191,8 @@ fn killed_at_ten_random_moments_the_figure_is_the_same() {
 #[test]
 fn ctrl_c_says_how_to_go_on() {
     let place = Place::new();
-    std::fs::write(place.path("tiny.toml"), EXPERIMENT.replace("30_000", "100_000_000")).unwrap();
+    let long = format!("checkpoint_seconds = 0.03\n{}", EXPERIMENT.replace("30_000", "100_000_000"));
+    std::fs::write(place.path("tiny.toml"), long).unwrap();
     let child = place.start("reproduce tiny.toml --calibrate 0 --out out");
     wait_until("some frames", || frames_done(&place.path("out")) > 0);
     signal(&child, "INT");
