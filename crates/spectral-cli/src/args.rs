@@ -22,6 +22,15 @@ Examples:
 
 Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 130 interrupted (resumable).";
 
+const REPORT: &str = "\
+Examples:
+  spectral report runs/2048                      one run directory
+  spectral report runs --at-frames 1000000       all, at their millionth frame
+  spectral report mine theirs --experiment fig3  is it as the paper says?
+
+With --experiment the report says where the runs are not what the experiment
+asks for. `spectral reproduce FIGURE --report-only` draws only those that are.";
+
 const REPRODUCE: &str = "\
 Examples:
   spectral reproduce                         list the figures and what they need
@@ -53,6 +62,7 @@ pub enum Command {
     /// Watch a task being played, at random or by a trained agent: in the terminal, as a GIF or as PNG files
     Play(PlayArgs),
     /// Write figures, tables and an HTML report from run directories
+    #[command(after_help = REPORT)]
     Report(ReportArgs),
     /// Make a figure of the paper with our data: plan, train what is missing, report
     #[command(after_help = REPRODUCE)]
@@ -233,9 +243,17 @@ pub struct ReportArgs {
     /// The folder for the report [default: `report` inside the first of them]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// The report's title
-    #[arg(long, default_value = "Training report")]
-    pub title: String,
+    /// The report's title [default: the experiment's, or "Training report"]
+    #[arg(long)]
+    pub title: Option<String>,
+    /// Judge the claims of an experiment on these runs and take title and notes from it: a figure (fig3, mini-fig3 …) or
+    /// an experiment's TOML file
+    #[arg(long, value_name = "FIGURE_OR_FILE")]
+    pub experiment: Option<String>,
+    /// Read every run up to this emulator frame only: curves end there and final scores are taken there, so that runs of
+    /// unlike lengths, or still at work, can be compared
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub at_frames: Option<u64>,
     /// The agent that the others are compared with
     #[arg(long, default_value = "spectral")]
     pub baseline: String,

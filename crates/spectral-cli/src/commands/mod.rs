@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod eval;
 mod lists;
+mod notes;
 mod play;
 mod report;
 mod reproduce;

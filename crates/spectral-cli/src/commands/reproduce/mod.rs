@@ -5,12 +5,12 @@ mod computed;
 mod list;
 mod outline;
 
+use super::notes;
 use super::report::print_summary;
 use super::train::{announce, command_line, interrupt, work};
 use crate::args::ReproduceArgs;
 use crate::failure::{AGENT_STOPPED, DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
-use crate::table::count;
 use outline::{Outline, sweep_trials};
 use spectral_report::{Claim, ReportOptions, read_runs, write_report};
 use spectral_train::experiment::{Experiment, Job, Overrides, Shelf, Work};
@@ -137,21 +137,10 @@ fn draw(
 /// What the reader of a report should know of the experiment: what it is in the paper, and whether the user made it
 /// shorter or longer.
 fn notes(experiment: &Experiment) -> Result<Vec<String>, Failure> {
-    let mut notes = Vec::new();
-    if !experiment.paper.is_empty() {
-        notes.push(format!("In the paper: {}.", experiment.paper));
-    }
     let own = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
-    for (asked, whole) in experiment.plans.iter().zip(&own.plans).filter(|(a, b)| a.frames != b.frames) {
-        let way = if asked.frames < whole.frames { "Shorter" } else { "Longer" };
-        notes.push(format!(
-            "{way} than the figure asks for: {} of {} frames per agent on {}.",
-            count(asked.frames),
-            count(whole.frames),
-            asked.task
-        ));
-    }
-    Ok(notes)
+    let lengths = experiment.plans.iter().zip(&own.plans);
+    let lengths = lengths.filter_map(|(asked, whole)| notes::on_length(asked.frames, whole));
+    Ok(notes::on_paper(experiment).into_iter().chain(lengths).collect())
 }
 
 /// Removes what a report that was killed left half-written.

@@ -1,0 +1,99 @@
+//! What the reader of a report should know about the runs behind an experiment's claims.
+
+use crate::table::count;
+use spectral_report::Run;
+use spectral_train::experiment::Experiment;
+use spectral_train::plan::{AgentPlan, Plan};
+use spectral_train::run_dir::RunDir;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the experiment is in the paper.
+pub fn on_paper(experiment: &Experiment) -> Option<String> {
+    (!experiment.paper.is_empty()).then(|| format!("In the paper: {}.", experiment.paper))
+}
+
+/// Whether a run of so many frames is shorter or longer than the experiment's.
+pub fn on_length(frames: u64, whole: &Plan) -> Option<String> {
+    let way = match frames.cmp(&whole.frames) {
+        std::cmp::Ordering::Less => "Shorter",
+        std::cmp::Ordering::Equal => return None,
+        std::cmp::Ordering::Greater => "Longer",
+    };
+    Some(format!(
+        "{way} than the figure asks for: {} of {} frames per agent on {}.",
+        count(frames),
+        count(whole.frames),
+        whole.task
+    ))
+}
+
+/// Where runs that somebody chose are not what the experiment asks for: in length, in the task's options or in settings.
+/// `at_frames` is the frame at which all of them are read, if there is one.
+pub fn on_chosen(runs: &[Run], experiment: &Experiment, at_frames: Option<u64>) -> Vec<String> {
+    let mut lengths = BTreeSet::new();
+    let mut unlike: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut unreadable = Vec::new();
+    for run in runs {
+        let plans: Vec<&Plan> = experiment.plans.iter().filter(|plan| plan.task == run.task).collect();
+        let Some(&first) = plans.first() else { continue };
+        let opened = RunDir::open(&run.path).map(|(_, plan)| plan);
+        // An experiment may have a task twice, with other options.
+        let alike = |plan: &Plan| plans.iter().copied().find(|whole| whole.options == plan.options);
+        let whole = opened.as_ref().ok().and_then(alike).unwrap_or(first);
+        lengths.extend(on_length(at_frames.unwrap_or(run.frames), whole));
+        match opened {
+            Ok(plan) => differences(&plan, whole, &mut unlike),
+            Err(why) => unreadable.push(format!(
+                "Whether {} was trained as {} asks for is not known: {why}.",
+                run.path.display(),
+                experiment.name
+            )),
+        }
+    }
+    let mut notes: Vec<String> = lengths.into_iter().collect();
+    for (who, keys) in unlike {
+        let keys: Vec<String> = keys.into_iter().collect();
+        notes.push(format!("Not as {} asks for: {who} has another {}.", experiment.name, keys.join(", ")));
+    }
+    notes.extend(unreadable);
+    notes
+}
+
+/// The keys in which a run and its agents differ from those of the experiment, by whom they belong to. Agents that the
+/// experiment does not have are beside the point.
+fn differences(plan: &Plan, whole: &Plan, unlike: &mut BTreeMap<String, BTreeSet<String>>) {
+    let mut add = |who: String, keys: Vec<String>| {
+        if !keys.is_empty() {
+            unlike.entry(who).or_default().extend(keys);
+        }
+    };
+    let (mine, its) = (&plan.options, &whole.options);
+    let keys = [
+        ("observation", mine.observation != its.observation),
+        ("reward_scale", mine.reward_scale != its.reward_scale),
+        ("frame_skip", mine.frame_skip != its.frame_skip),
+        ("mode", plan.mode != whole.mode),
+        ("difficulty", plan.difficulty != whole.difficulty),
+        ("protocol", plan.protocol != whole.protocol),
+    ];
+    let keys = keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key.to_string());
+    add(plan.task.clone(), keys.collect());
+    for agent in &plan.agents {
+        if let Some(model) = whole.agents.iter().find(|other| other.agent == agent.agent) {
+            add(format!("{} on {}", agent.agent, plan.task), unlike_settings(agent, model));
+        }
+    }
+}
+
+fn unlike_settings(agent: &AgentPlan, model: &AgentPlan) -> Vec<String> {
+    let mut keys = Vec::new();
+    if agent.codec != model.codec {
+        keys.push("codec".to_string());
+    }
+    let (mine, its) = (agent.settings.to_toml(), model.settings.to_toml());
+    for (mine, its) in mine.lines().zip(its.lines()).filter(|(mine, its)| mine != its) {
+        debug_assert_eq!(mine.split_once(" = ").map(|(k, _)| k), its.split_once(" = ").map(|(k, _)| k));
+        keys.extend(mine.split_once(" = ").map(|(key, _)| key.to_string()));
+    }
+    keys
+}
