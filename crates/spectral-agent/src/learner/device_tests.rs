@@ -10,6 +10,7 @@ use crate::codecs::build as build_codec;
 use crate::gpu::abi::{self, RowHead, Staged};
 use crate::gpu::emulator::Emulator;
 use crate::gpu::source::{Shape, Source, build};
+use spectral_core::bytes::{StateReader, StateWriter};
 use std::ffi::c_void;
 use twin::Twin;
 

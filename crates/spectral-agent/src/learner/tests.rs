@@ -3,6 +3,7 @@
 use super::*;
 use crate::codecs::{Clipped, build};
 use crate::settings::{CodecKind, WeightKind};
+use spectral_core::bytes::{StateReader, StateWriter};
 
 fn task(actions: usize) -> TaskSpec {
     TaskSpec {

@@ -1,0 +1,114 @@
+//! A learner as bytes: a model that acts, and a checkpoint that goes on learning.
+
+use super::Learner;
+use crate::diagnostics::Diagnostics;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_nn::Which;
+
+impl Learner {
+    /// Writes what acting needs: online weights and codec statistics.
+    pub fn save_model(&self, out: &mut StateWriter) {
+        out.f32s(self.network.parameters(Which::Online, 0));
+        out.f64s(&self.live_state);
+    }
+
+    /// Restores what [`save_model`](Learner::save_model) wrote.
+    pub fn restore_model(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        from.f32s_into(self.network.parameters_mut(Which::Online, 0))?;
+        restore_f64s(from, &mut self.live_state)
+    }
+
+    /// Writes everything but replay's records.
+    pub fn save(&self, out: &mut StateWriter) {
+        let (first, second, steps) = self.network.adam_state(0);
+        let state = LearnerState {
+            online: self.network.parameters(Which::Online, 0),
+            live: &self.live_state,
+            target: self.network.parameters(Which::Target, 0),
+            frozen: &self.frozen_state,
+            first,
+            second,
+            steps,
+            updates: self.updates,
+            error_magnitude: self.error_magnitude,
+            diagnostics: &self.diagnostics,
+        };
+        state.save(out);
+        self.replay.save(out);
+        if let Some(priorities) = &self.priorities {
+            out.f64(priorities.largest);
+            let leaves: Vec<f64> = (0..self.replay.capacity()).map(|i| priorities.tree.get(i)).collect();
+            out.f64s(&leaves);
+        }
+    }
+
+    /// Restores what [`save`](Learner::save) wrote.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.restore_model(from)?;
+        from.f32s_into(self.network.parameters_mut(Which::Target, 0))?;
+        restore_f64s(from, &mut self.frozen_state)?;
+        let (first, second, step) = (from.f32s()?, from.f32s()?, from.u64()?);
+        let expected = self.network.parameters(Which::Online, 0).len();
+        if first.len() != expected || second.len() != expected {
+            return Err(StateError(format!("{} optimiser moments, {expected} expected", first.len())));
+        }
+        self.network.set_adam_state(0, &first, &second, step);
+        self.updates = from.u64()?;
+        self.error_magnitude = from.f64()?;
+        self.diagnostics.restore(from)?;
+        self.replay.restore(from)?;
+        if let Some(priorities) = &mut self.priorities {
+            priorities.largest = from.f64()?;
+            let leaves = from.f64s()?;
+            if leaves.len() != self.replay.capacity() {
+                return Err(StateError(format!(
+                    "{} priorities, {} expected",
+                    leaves.len(),
+                    self.replay.capacity()
+                )));
+            }
+            for (leaf, value) in leaves.into_iter().enumerate() {
+                priorities.tree.set(leaf, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a learner consists of beside replay, wherever it runs: the order in which checkpoints hold it.
+pub(crate) struct LearnerState<'a> {
+    pub online: &'a [f32],
+    pub live: &'a [f64],
+    pub target: &'a [f32],
+    pub frozen: &'a [f64],
+    pub first: &'a [f32],
+    pub second: &'a [f32],
+    pub steps: u64,
+    pub updates: u64,
+    pub error_magnitude: f64,
+    pub diagnostics: &'a Diagnostics,
+}
+
+impl LearnerState<'_> {
+    pub(crate) fn save(&self, out: &mut StateWriter) {
+        out.f32s(self.online);
+        out.f64s(self.live);
+        out.f32s(self.target);
+        out.f64s(self.frozen);
+        out.f32s(self.first);
+        out.f32s(self.second);
+        out.u64(self.steps);
+        out.u64(self.updates);
+        out.f64(self.error_magnitude);
+        self.diagnostics.save(out);
+    }
+}
+
+fn restore_f64s(from: &mut StateReader<'_>, out: &mut [f64]) -> Result<(), StateError> {
+    let values = from.f64s()?;
+    if values.len() != out.len() {
+        return Err(StateError(format!("{} codec statistics, {} expected", values.len(), out.len())));
+    }
+    out.copy_from_slice(&values);
+    Ok(())
+}
