@@ -97,7 +97,8 @@ impl Checkpoints {
             for (agent, manifest) in segments.iter_mut().enumerate() {
                 let previous = &self.segments[agent];
                 let mut records = population.records(agent);
-                *manifest = append_segments(&self.folder, &self.ids[agent], previous, records.as_mut())?;
+                *manifest = append_segments(&self.folder, &self.ids[agent], previous, records.as_mut())
+                    .map_err(unread)?;
                 let old: HashSet<&str> = previous.iter().map(|s| s.file.as_str()).collect();
                 let new = manifest.iter().filter(|s| !old.contains(s.file.as_str()));
                 bytes += new.map(|s| s.bytes).sum::<u64>();
@@ -137,6 +138,11 @@ impl Checkpoints {
         Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes })
     }
 
+    /// The checkpoint written last, or the one that was read if none was written since.
+    pub fn last(&self) -> Option<&Path> {
+        self.kept.last().map(|(path, _)| path.as_path())
+    }
+
     fn needed(&self) -> HashSet<String> {
         self.kept.iter().flat_map(|(_, files)| files.iter().cloned()).collect()
     }
@@ -158,7 +164,8 @@ impl Checkpoints {
     /// Reads a fresh population's state from the newest checkpoint, or from `chosen`. `None` if there is none yet.
     /// Those written later are `light` or not, whatever this one is.
     ///
-    /// A damaged checkpoint is an error that names the previous one; nothing is overwritten.
+    /// A damaged checkpoint is an error that names the previous one; nothing is overwritten. A device that fails meanwhile
+    /// is not taken for damage.
     pub fn load(
         dir: &RunDir,
         plan: &Plan,
@@ -174,6 +181,8 @@ impl Checkpoints {
         };
         match Self::read(dir, plan, population, &path, &all, light) {
             Err(TrainError::Store(error)) if error.is_damage() => {
+                // A device that takes nothing any more gives nothing back either: then no file is to blame.
+                population.save_model(0, &mut StateWriter::default())?;
                 let whole = |file: &String| {
                     Container::open(&dir.checkpoints().join(file)).and_then(|c| c.verify()).is_ok()
                 };
@@ -245,6 +254,14 @@ impl Checkpoints {
         let files = checkpoints.segments.iter().flatten().map(|s| s.file.clone()).collect();
         checkpoints.kept.push((path.into(), files));
         Ok(Loaded { checkpoints, without_replay })
+    }
+}
+
+/// Replay that a device does not give back is the device's failure and no file's.
+fn unread(error: StoreError) -> TrainError {
+    match error {
+        StoreError::Source { detail, .. } => TrainError::Device(detail),
+        other => other.into(),
     }
 }
 

@@ -185,6 +185,36 @@ impl Trainer {
         }
     }
 
+    /// What is left of the run after [`run`](Trainer::run) failed, and how to go on.
+    pub fn how_to_go_on(&self, error: &TrainError) -> String {
+        let path = self.dir.path().display();
+        let saved = match self.checkpoints.last() {
+            Some(last) => {
+                // One that was chosen in place of a newer file has to be chosen again.
+                let newest = Checkpoints::list(&self.dir).unwrap_or_default().pop();
+                let last_path = last.display();
+                let choice = match newest.as_deref() == Some(last) {
+                    true => String::new(),
+                    false => format!(" --checkpoint {last_path}"),
+                };
+                format!(
+                    "the last checkpoint, {last_path}, is whole: `spectral resume {path}{choice}` goes on from there"
+                )
+            }
+            None => {
+                format!("no checkpoint had been written: `spectral resume {path}` goes on from the start")
+            }
+        };
+        match error {
+            TrainError::Device(_) => {
+                saved
+                    + ", and with --device cpu it goes on without that device (`nvidia-smi` and the system's log say \
+                       whether it is well)"
+            }
+            _ => saved,
+        }
+    }
+
     fn write_state(&mut self, status: Status, seconds: f64) -> Result<(), TrainError> {
         let state = |agent: usize| {
             let actor = self.population.actor(agent);

@@ -92,10 +92,9 @@ pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
     progress.finish();
     let path = trainer.dir().path().display().to_string();
     let outcome = outcome.map_err(|error| {
+        let go_on = trainer.how_to_go_on(&error);
         let mut failure = Failure::from(error);
-        failure.text.push_str(&format!(
-            "\nwhat was saved before is intact: `spectral resume {path}` goes on from there"
-        ));
+        failure.text.push_str(&format!("\n{go_on}"));
         failure
     })?;
     let mut code = SUCCESS;
