@@ -12,6 +12,7 @@
 //                              weights [HEAD_IN][ACTIONS * K], then ACTIONS * K biases
 
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
@@ -61,6 +62,8 @@ struct Agent {
     u64 error_correction;  // 0 or 1
     u64 undo_last_layer;   // 0 or 1
     u64 parameters;        // floats in `online`
+    u16* online_half;      // copies of `online` and `target` in bf16, or null
+    u16* target_half;
     double discount;
     double learning_rate;
     double beta1;

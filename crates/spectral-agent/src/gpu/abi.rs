@@ -105,6 +105,10 @@ mirrors! {
         undo_last_layer: u64,
         /// Floats in `online`.
         parameters: u64,
+        /// The copy of the online parameters in bf16, or 0.
+        online_half: u64,
+        /// The copy of the target parameters in bf16, or 0.
+        target_half: u64,
         /// Discount per step.
         discount: f64,
         /// Adam's step size.

@@ -46,7 +46,11 @@ pub struct Trainee {
 /// networks: draws, targets, statistics and schedules are the same.
 pub struct CudaGroup {
     device: Device,
+    /// Everything but updates. Tasks wait for actions, so these go before other groups' updates.
     stream: Stream,
+    updates: Stream,
+    fork: Event,
+    join: Event,
     /// The end of what was submitted.
     submitted: Event,
     networks: Networks,
@@ -177,7 +181,10 @@ impl CudaGroup {
         let agents = trainees.len();
         let reserve = |bytes: usize| device.zeros(bytes).map_err(failed);
         let mut group = CudaGroup {
-            stream: device.stream().map_err(failed)?,
+            stream: device.urgent_stream().map_err(failed)?,
+            updates: device.stream().map_err(failed)?,
+            fork: device.mark().map_err(failed)?,
+            join: device.mark().map_err(failed)?,
             submitted: device.event().map_err(failed)?,
             agents: reserve(agents * size_of::<Agent>())?,
             staging: device.pinned(agents * (size_of::<Staged>() + frame)).map_err(failed)?,
@@ -275,6 +282,8 @@ impl CudaGroup {
                 error_correction: u64::from(codec.error_correction()),
                 undo_last_layer: u64::from(codec.undo_last_layer()),
                 parameters: self.networks.parameters(index) as u64,
+                online_half: self.networks.half_address(Weights::Online, index),
+                target_half: self.networks.half_address(Weights::Target, index),
                 discount: s.discount,
                 learning_rate: s.learning_rate,
                 beta1: s.adam_beta1,
@@ -302,12 +311,23 @@ impl CudaGroup {
         threads: usize,
         args: &[u64],
     ) -> Result<(), CudaError> {
+        self.launch_on(&self.stream, kernel, grid, threads, args)
+    }
+
+    fn launch_on(
+        &self,
+        stream: &Stream,
+        kernel: &Kernel,
+        grid: [usize; 3],
+        threads: usize,
+        args: &[u64],
+    ) -> Result<(), CudaError> {
         let mut list = [spectral_nn::cuda::Arg::At(0); 8];
         for (arg, &at) in list.iter_mut().zip(args) {
             *arg = spectral_nn::cuda::Arg::At(at);
         }
         // Sound because all of it is this group's memory, and graphs do not outlive the group.
-        unsafe { self.stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
+        unsafe { stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
     }
 
     fn observations(&self) -> u64 {
@@ -323,17 +343,20 @@ impl CudaGroup {
     fn queue_update(&self) -> Result<(), CudaError> {
         let (agents, nets, p) = (self.agents.at(), &self.networks, self.members.len());
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
+        let stream = &self.updates;
+        stream.wait_for(&self.stream, &self.fork)?;
         let args = [agents, rows, self.staged.at(), nets.input().at()];
-        self.launch(&self.kernels.gather, [self.batch, 2, p], 256, &args)?;
-        nets.queue_until_targets(&self.stream, || {
+        self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], 256, &args)?;
+        nets.queue_until_targets(stream, || {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
-            self.launch(&self.kernels.targets, [p, 1, 1], 512, &args)
+            self.launch_on(stream, &self.kernels.targets, [p, 1, 1], 512, &args)
         })?;
-        nets.queue_head(&self.stream, Pass::Online)?;
+        nets.queue_head(stream, Pass::Online)?;
         let (last, trunk) = nets.gradients();
         let args = [agents, rows, nets.outputs(Pass::Online), targets, returns, last.at(), trunk.at()];
-        self.launch(&self.kernels.gradients, [p, 1, 1], 512, &args)?;
-        nets.queue_backward(&self.stream)
+        self.launch_on(stream, &self.kernels.gradients, [p, 1, 1], 512, &args)?;
+        nets.queue_backward(stream)?;
+        self.stream.wait_for(stream, &self.join)
     }
 
     fn queue_refresh(&self) -> Result<(), CudaError> {

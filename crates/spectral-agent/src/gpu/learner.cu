@@ -368,4 +368,8 @@ KERNEL(256, 1) refresh(Agent* agents, const Staged* staged) {
     for (u64 i = from; i < whole; i += step) ((Sixteen*)agent.target)[i] = ((const Sixteen*)agent.online)[i];
     for (u64 i = 4 * whole + from; i < agent.parameters; i += step) agent.target[i] = agent.online[i];
     for (u64 i = from; i < agent.state; i += step) agent.frozen[i] = agent.live[i];
+    if (!agent.online_half) return;
+    // Copies are padded to whole sixteens of bytes.
+    const u64 halves = (agent.parameters + 7) / 8;
+    for (u64 i = from; i < halves; i += step) ((Sixteen*)agent.target_half)[i] = ((const Sixteen*)agent.online_half)[i];
 }

@@ -169,6 +169,14 @@ impl Device {
         Ok(Stream { stream: self.context.new_stream().map_err(doing("make a stream"))? })
     }
 
+    /// A stream whose kernels go before those of others where both wait for room on the device.
+    pub fn urgent_stream(&self) -> Result<Stream, CudaError> {
+        self.bind()?;
+        let (_, greatest) = result::stream::get_priority_range().map_err(doing("say its priorities"))?;
+        let stream = self.context.new_stream_with_priority(greatest).map_err(doing("make a stream"))?;
+        Ok(Stream { stream })
+    }
+
     /// An event that measures time.
     pub fn event(&self) -> Result<Event, CudaError> {
         let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
@@ -176,7 +184,7 @@ impl Device {
     }
 
     /// An event that only orders work.
-    pub(crate) fn mark(&self) -> Result<Event, CudaError> {
+    pub fn mark(&self) -> Result<Event, CudaError> {
         Ok(Event(self.context.new_event(None).map_err(doing("make an event"))?))
     }
 

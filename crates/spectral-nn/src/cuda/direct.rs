@@ -5,8 +5,41 @@ use crate::layout::Affine;
 
 /// Bytes of shared memory that a block may have on every device since 2020.
 const BLOCK_SHARED: usize = 99 * 1024;
-/// Bytes of shared memory of a multiprocessor.
+/// Bytes of shared memory of a multiprocessor, and its registers.
 const PROCESSOR_SHARED: usize = 227 * 1024;
+const PROCESSOR_REGISTERS: usize = 65536;
+/// Bytes of shared memory that every block takes besides its own.
+const RESERVED: usize = 1024;
+
+/// What a multiprocessor has left for the blocks of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    shared: usize,
+    registers: usize,
+}
+
+impl Room {
+    /// All of it.
+    pub const ALL: Room = Room { shared: PROCESSOR_SHARED, registers: PROCESSOR_REGISTERS };
+
+    /// Half of the registers, and what a block with so many bytes of shared memory leaves.
+    pub fn beside(shared: usize) -> Room {
+        Room { shared: PROCESSOR_SHARED - shared - RESERVED, registers: PROCESSOR_REGISTERS / 2 }
+    }
+
+    /// How many blocks find room.
+    fn blocks(&self, shared: usize, registers: usize) -> usize {
+        if shared > BLOCK_SHARED {
+            return 0;
+        }
+        (self.shared / (shared + RESERVED)).min(self.registers / registers).min(8)
+    }
+
+    /// Blocks for which the compiler should leave registers, if so many are to find room here.
+    fn bounds(&self, resident: usize) -> usize {
+        resident * PROCESSOR_REGISTERS / self.registers
+    }
+}
 
 /// A direct convolution's template arguments and launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +54,7 @@ pub(super) struct Direct {
     pub grid: [usize; 2],
     /// Bytes of dynamic shared memory.
     pub shared: usize,
-    /// Blocks that a multiprocessor should hold.
+    /// Blocks for which a multiprocessor should have registers.
     resident: usize,
 }
 
@@ -74,6 +107,7 @@ impl Direct {
             steps: a.fan_in() / 16,
             along: false,
             batch,
+            room: Room::ALL,
         };
         if suits_patches(a, bytes, precision) { work.best(networks, processors) } else { None }
     }
@@ -85,6 +119,7 @@ impl Direct {
         agents: usize,
         processors: usize,
         precision: Precision,
+        room: Room,
     ) -> Option<Direct> {
         let a = layer;
         let suits = precision == Precision::Bf16
@@ -114,6 +149,7 @@ impl Direct {
             steps: taps * taps * a.filters / 16,
             along: true,
             batch,
+            room,
         };
         work.best(agents, processors)
     }
@@ -163,6 +199,7 @@ impl DirectWeights {
         agents: usize,
         processors: usize,
         precision: Precision,
+        room: Room,
     ) -> Option<DirectWeights> {
         if !suits_patches(layer, bytes, precision) {
             return None;
@@ -174,7 +211,7 @@ impl DirectWeights {
                 for mt in (1..=6).filter(|&mt| elements.is_multiple_of(wm * mt)) {
                     for nt in (2..=8).step_by(2).filter(|&nt| filters.is_multiple_of(wn * nt)) {
                         for deep in [1, 2] {
-                            let of = (batch, bytes, agents, processors);
+                            let of = (batch, bytes, agents, processors, room);
                             let tried = DirectWeights::estimate(layer, of, rows, deep, [wm, wn, wk, mt, nt]);
                             if let Some((time, way)) = tried
                                 && best.is_none_or(|(least, _)| time < least)
@@ -192,7 +229,7 @@ impl DirectWeights {
     /// The best number of shares for these blocks, and roughly how many cycles they take.
     fn estimate(
         layer: &Affine,
-        (batch, bytes, agents, processors): (usize, usize, usize, usize),
+        (batch, bytes, agents, processors, room): (usize, usize, usize, usize, Room),
         rows: usize,
         deep: usize,
         warps: [usize; 5],
@@ -206,10 +243,8 @@ impl DirectWeights {
         let count = wm * wn * wk;
         let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 60).next_multiple_of(8);
         // Registers are handed out to four warps at a time.
-        let by_registers = 65536 / (32 * count.next_multiple_of(4) * registers);
-        let resident = (PROCESSOR_SHARED / (shared + 1024)).min(by_registers).min(8);
-        if shared > BLOCK_SHARED || resident == 0 || registers > 248 || wk > steps || 32 * count < 4 * wn * nt
-        {
+        let resident = room.blocks(shared, 32 * count.next_multiple_of(4) * registers);
+        if resident == 0 || registers > 248 || wk > steps || 32 * count < 4 * wn * nt {
             return None;
         }
         let tiles = layer.fan_in() / (16 * wm * mt) * (layer.filters / (8 * wn * nt));
@@ -234,6 +269,7 @@ impl DirectWeights {
             let all = (agents * shares * layer.fan_in() * layer.filters) as f64 / processors as f64;
             let time = waves * (2500.0 + each * alone.max(together)) + all / 3.0;
             if shares <= 64 && best.is_none_or(|(least, _)| time < least) {
+                let resident = room.bounds(resident);
                 best = Some((time, DirectWeights { warps, rows, deep, tiles, shares, shared, resident }));
             }
         }
@@ -316,6 +352,7 @@ struct Work<'a> {
     /// Whether weights lie along the reduction.
     along: bool,
     batch: usize,
+    room: Room,
 }
 
 impl Work<'_> {
@@ -364,8 +401,8 @@ impl Work<'_> {
         let spare = (wk - 1) * wm * wn * mt * nt * 128;
         let shared = 4 * (weights + spare.max(images * words));
         let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 50).next_multiple_of(8);
-        let resident = (PROCESSOR_SHARED / (shared + 1024)).min(65536 / (32 * warps * registers)).min(8);
-        if shared > BLOCK_SHARED || resident == 0 {
+        let resident = self.room.blocks(shared, 32 * warps * registers);
+        if resident == 0 {
             return None;
         }
         // Cycles of shared memory and tensor cores per unit; sums of the warps along the reduction are written and read.
@@ -387,7 +424,7 @@ impl Work<'_> {
             let time = waves * (staging + each * alone.max(together));
             if best.is_none_or(|(least, _)| time < least) {
                 let warps = [wm, wn, wk, mt, nt];
-                let grid = [shares, slices];
+                let (grid, resident) = ([shares, slices], self.room.bounds(resident));
                 best = Some((time, Direct { warps, images, rows, grid, shared, resident }));
             }
         }
@@ -414,8 +451,8 @@ mod tests {
                 let bytes = if l == 0 { 1 } else { 2 };
                 let bf16 = Precision::Bf16;
                 let forward = Direct::forward(layer, bytes, 32, 2 * agents, 132, bf16).unwrap();
-                let down = Direct::input_gradient(layer, 32, agents, 132, bf16);
-                let weights = DirectWeights::new(layer, bytes, 32, agents, 132, bf16).unwrap();
+                let down = Direct::input_gradient(layer, 32, agents, 132, bf16, Room::ALL);
+                let weights = DirectWeights::new(layer, bytes, 32, agents, 132, bf16, Room::ALL).unwrap();
                 assert!(2 * agents * forward.grid[0] * forward.grid[1] >= 100, "{agents} {l} {forward:?}");
                 assert!(agents * weights.tiles * weights.shares >= 60, "{agents} {l} {weights:?}");
                 assert_eq!(down.is_some(), l > 0, "the pixels' gradient would need more channels");
@@ -430,8 +467,8 @@ mod tests {
         assert_eq!(Direct::forward(&trunk.layers[3], 2, 32, 2, 132, Precision::Bf16), None);
         let odd = Affine { channels: 3, ..trunk.layers[0].clone() };
         assert_eq!(Direct::forward(&odd, 1, 32, 2, 132, Precision::Bf16), None);
-        assert_eq!(DirectWeights::new(&odd, 1, 32, 1, 132, Precision::Bf16), None);
+        assert_eq!(DirectWeights::new(&odd, 1, 32, 1, 132, Precision::Bf16, Room::ALL), None);
         let uneven = Affine { kernel: 3, ..trunk.layers[1].clone() };
-        assert_eq!(Direct::input_gradient(&uneven, 32, 1, 132, Precision::Bf16), None);
+        assert_eq!(Direct::input_gradient(&uneven, 32, 1, 132, Precision::Bf16, Room::ALL), None);
     }
 }

@@ -3,10 +3,10 @@
 use super::compile::Module;
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
 use super::direct::Direct;
-use super::shapes::{Cut, Precision, Trunk};
+use super::shapes::{Precision, Trunk};
 use super::source::{
-    NET_BYTES, STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source, staggered,
-    stream_shared, weight_cut,
+    NET_BYTES, STREAM_INPUTS, STREAM_THREADS, Size, Target, backward_blocks, backward_shared, network_source,
+    staggered, stream_shared, weight_cut,
 };
 use crate::architecture::Input;
 
@@ -64,6 +64,8 @@ pub struct Networks {
     precision: Precision,
     /// Online, target, first and second moments; agent after agent.
     vectors: [Memory; 4],
+    /// Copies of the first two in bf16, where a layer is multiplied by them; kept up to date for such layers.
+    halves: Option<[Memory; 2]>,
     /// Where each agent's numbers start in the vectors, in floats.
     starts: Vec<usize>,
     nets: Memory,
@@ -74,9 +76,9 @@ pub struct Networks {
     backward: Vec<Backward>,
     last: Memory,
     trunk_gradient: Memory,
-    forks: [Event; 2],
-    joins: [Event; 2],
-    sides: [Stream; 2],
+    forks: [Event; 3],
+    joins: [Event; 3],
+    sides: [Stream; 3],
 }
 
 /// A layer's forward pass.
@@ -102,10 +104,10 @@ struct Backward {
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum How {
-    /// One kernel for everything.
-    Fused { kernel: Kernel, shared: usize },
-    /// The same, with the parameters streaming through shared memory.
-    Streamed { kernel: Kernel, shared: usize },
+    /// One kernel for everything, or `down` for the input gradient first.
+    Fused { down: Option<Kernel>, kernel: Kernel, shared: usize },
+    /// Input gradient, then a kernel through whose shared memory the parameters stream as they are trained.
+    Streamed { down: (Kernel, Shape), kernel: Kernel, shared: usize },
     /// Input gradient, weight gradient in shares, and a kernel that adds them up and takes the step.
     Apart {
         /// With the shape for one network.
@@ -124,6 +126,15 @@ fn direct_shape(kernel: &Kernel, direct: &Direct) -> Result<Shape, CudaError> {
     kernel.allow_shared(direct.shared)?;
     let [shares, slices] = direct.grid;
     Ok(Shape { grid: [shares, slices, 1], threads: direct.threads(), shared: direct.shared })
+}
+
+/// The bf16 next to a number, to even where two are; as the device rounds.
+fn bf16_bits(x: f32) -> u16 {
+    let bits = x.to_bits();
+    if x.is_nan() {
+        return (bits >> 16) as u16 | 0x40;
+    }
+    ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
 }
 
 fn of_networks(shape: &Shape, networks: usize) -> Shape {
@@ -159,7 +170,7 @@ impl Networks {
         let pitch = size.widest().next_multiple_of(8);
         let stage = |l: usize, acting: bool| -> Result<Stage, CudaError> {
             let layer = trunk.layer(l);
-            let mut cut = size.forward(layer, acting);
+            let mut cut = size.forward(&trunk, l, acting);
             let direct = size.direct_forward(&trunk, l, acting);
             let short = trunk.short_head(l, if acting { 1 } else { batch }, precision);
             if direct.is_some() || short {
@@ -173,6 +184,11 @@ impl Networks {
             let shape = match direct {
                 Some(direct) => direct_shape(&kernel, &direct)?,
                 None if short => Shape::new([size.widest().div_ceil(16), 1, 1], 256),
+                None if size.copied(&trunk, l) => {
+                    let shared = cut.copied_shared(false);
+                    kernel.allow_shared(shared)?;
+                    Shape { grid: [cut.tiles, cut.splits, 1], threads: cut.tile.threads(), shared }
+                }
                 None => Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads()),
             };
             Ok(Stage {
@@ -189,6 +205,8 @@ impl Networks {
         let backward =
             layers.map(|l| Backward::new(device, &module, &trunk, l, size)).collect::<Result<_, _>>()?;
         let scale = if element == 1 { 1.0 / 255.0 } else { 1.0 };
+        let copied = (0..trunk.all().len()).any(|l| size.copied(&trunk, l));
+        let halves = if copied { Some([device.zeros(2 * floats)?, device.zeros(2 * floats)?]) } else { None };
         Ok(Networks {
             outputs: outputs.to_vec(),
             batch,
@@ -197,6 +215,7 @@ impl Networks {
             target,
             precision,
             vectors: [vector()?, vector()?, vector()?, vector()?],
+            halves,
             starts,
             nets: device.zeros(NET_BYTES * agents)?,
             input: device.zeros(2 * agents * batch * input)?,
@@ -206,9 +225,9 @@ impl Networks {
             backward,
             last: device.zeros(4 * agents * batch * pitch)?,
             trunk_gradient: device.zeros(4 * agents * batch * pitch)?,
-            forks: [device.mark()?, device.mark()?],
-            joins: [device.mark()?, device.mark()?],
-            sides: [device.stream()?, device.stream()?],
+            forks: [device.mark()?, device.mark()?, device.mark()?],
+            joins: [device.mark()?, device.mark()?, device.mark()?],
+            sides: [device.stream()?, device.stream()?, device.stream()?],
             trunk,
         })
     }
@@ -219,13 +238,14 @@ impl Networks {
     /// If there is not one entry per network.
     pub fn connect(&self, members: &[Member]) -> Result<(), CudaError> {
         assert_eq!(members.len(), self.outputs.len(), "one entry per network");
-        let mut table: Vec<u64> = Vec::with_capacity(11 * members.len());
+        let mut table: Vec<u64> = Vec::with_capacity(NET_BYTES / 8 * members.len());
         for (agent, m) in members.iter().enumerate() {
             let weights = [Weights::Online, Weights::Target, Weights::First, Weights::Second];
             table.extend(weights.map(|w| self.address(w, agent)));
             table.extend([m.learns, m.step_size, m.root_correction]);
             table.extend([m.beta1, m.beta2, m.epsilon].map(f64::to_bits));
             table.push(self.outputs[agent] as u64);
+            table.extend([Weights::Online, Weights::Target].map(|w| self.half_address(w, agent)));
         }
         self.nets.write(0, &table)
     }
@@ -233,6 +253,15 @@ impl Networks {
     /// Where a network's numbers are on the device.
     pub fn address(&self, which: Weights, agent: usize) -> u64 {
         self.vectors[which as usize].offset(4 * self.starts[agent])
+    }
+
+    /// Where the bf16 copies of a network's online or target parameters are on the device; 0 if there are none.
+    pub fn half_address(&self, which: Weights, agent: usize) -> u64 {
+        self.half(which).map_or(0, |half| half.offset(2 * self.starts[agent]))
+    }
+
+    fn half(&self, which: Weights) -> Option<&Memory> {
+        self.halves.as_ref()?.get(which as usize)
     }
 
     /// How many numbers a network has.
@@ -246,7 +275,14 @@ impl Networks {
     /// If they are not as many as the network has.
     pub fn write(&self, which: Weights, agent: usize, from: &[f32]) -> Result<(), CudaError> {
         assert_eq!(from.len(), self.parameters(agent), "as many numbers as the network has");
-        self.vectors[which as usize].write(4 * self.starts[agent], from)
+        self.vectors[which as usize].write(4 * self.starts[agent], from)?;
+        match self.half(which) {
+            None => Ok(()),
+            Some(half) => {
+                let rounded: Vec<u16> = from.iter().map(|&x| bf16_bits(x)).collect();
+                half.write(2 * self.starts[agent], &rounded)
+            }
+        }
     }
 
     /// Copies numbers of a network from the device.
@@ -373,7 +409,13 @@ impl Networks {
     /// outputs. Weight gradients run beside what is queued on `stream`, which waits for them at the end.
     pub fn queue_backward(&self, stream: &Stream) -> Result<(), CudaError> {
         let agents = self.outputs.len();
-        let mut used = [false; 2];
+        let mut used = [false; 3];
+        // What does not have to be waited for goes to one of these.
+        let mut beside = |number: usize| {
+            used[number] = true;
+            self.sides[number].wait_for(stream, &self.forks[number])?;
+            Ok(&self.sides[number])
+        };
         for l in (0..self.backward.len()).rev() {
             let layer = self.trunk.layer(l);
             let head = layer.filters == 0;
@@ -389,18 +431,25 @@ impl Networks {
             };
             let (nets, scale) = ((&self.nets).into(), Arg::Float(self.scale_of(l)));
             match &own.how {
-                How::Fused { kernel, shared } => {
+                How::Fused { down, kernel, shared } => {
                     let grid = [backward_blocks(layer.fan_in(), agents, self.target.processors), 1, agents];
                     let shape = Shape { grid, threads: 256, shared: *shared };
                     let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
-                    unsafe { stream.launch(kernel, shape, &args) }?;
+                    let mut own = stream;
+                    if let Some(down) = down {
+                        unsafe { stream.launch(down, shape, &args) }?;
+                        own = beside(l % 2)?;
+                    }
+                    unsafe { own.launch(kernel, shape, &args) }?;
                 }
-                How::Streamed { kernel, shared } => {
-                    let tiles = agents * layer.fan_in().div_ceil(16);
+                How::Streamed { down: (down, shape), kernel, shared } => {
+                    let shape = of_networks(shape, agents);
+                    unsafe { stream.launch(down, shape, &[nets, trunk.into(), pitch, input, below]) }?;
+                    let tiles = agents * layer.fan_in() / STREAM_INPUTS;
                     let grid = [self.target.processors.min(tiles), 1, 1];
                     let shape = Shape { grid, threads: STREAM_THREADS, shared: *shared };
-                    let args = [nets, Arg::Int(agents as i32), input, last.into(), scale, below];
-                    unsafe { stream.launch(kernel, shape, &args) }?;
+                    let args = [nets, Arg::Int(agents as i32), input, last.into(), scale];
+                    unsafe { beside(2)?.launch(kernel, shape, &args) }?;
                 }
                 How::Apart { down, weights, shape: own, partial, most, step } => {
                     if let Some((kernel, shape)) = down {
@@ -409,14 +458,7 @@ impl Networks {
                     }
                     // The step changes weights that the input gradient reads: so it comes after it, but beside what
                     // follows.
-                    let side = match l {
-                        0 => stream,
-                        _ => {
-                            self.sides[l % 2].wait_for(stream, &self.forks[l % 2])?;
-                            used[l % 2] = true;
-                            &self.sides[l % 2]
-                        }
-                    };
+                    let side = if l == 0 { stream } else { beside(l % 2)? };
                     let shape = of_networks(own, agents);
                     let most = Arg::Int(*most as i32);
                     let args = [nets, input, last.into(), pitch, scale, partial.into(), most];
@@ -459,31 +501,26 @@ impl Backward {
         };
         if trunk.streamed(l, size.batch, size.precision, size.target) {
             let kernel = module.kernel(&format!("backward_{l}"))?;
-            let shared = stream_shared(layer.filters, size.batch, size.precision);
+            let shared = stream_shared(layer.filters, size.batch);
             kernel.allow_shared(shared)?;
-            return Ok(Backward { delta, how: How::Streamed { kernel, shared } });
+            let down = input_gradient(module, trunk, l, size)?;
+            return Ok(Backward { delta, how: How::Streamed { down, kernel, shared } });
         }
         if trunk.fused(l, size.batch, size.precision, size.target) {
             let kernel = module.kernel(&format!("backward_{l}"))?;
             let shared = backward_shared(head, size.batch, size.precision);
             kernel.allow_shared(shared)?;
-            return Ok(Backward { delta, how: How::Fused { kernel, shared } });
+            let down = match trunk.learns_apart(l) {
+                false => None,
+                true => {
+                    let kernel = module.kernel(&format!("down_{l}"))?;
+                    kernel.allow_shared(shared)?;
+                    Some(kernel)
+                }
+            };
+            return Ok(Backward { delta, how: How::Fused { down, kernel, shared } });
         }
-        let down = match l {
-            0 => None,
-            _ => {
-                let kernel = module.kernel(&format!("down_{l}"))?;
-                let shape = match size.direct_input_gradient(layer) {
-                    Some(direct) => direct_shape(&kernel, &direct)?,
-                    None => {
-                        let (agents, processors) = (size.agents(), size.target.processors);
-                        let cut = Cut::input_gradient(layer, size.batch, agents, processors, size.precision);
-                        Shape::new([cut.tiles, layer.stride * layer.stride, 1], cut.tile.threads())
-                    }
-                };
-                Some((kernel, shape))
-            }
-        };
+        let down = if l == 0 { None } else { Some(input_gradient(module, trunk, l, size)?) };
         let weights = module.kernel(&format!("weights_{l}"))?;
         let shape = match size.direct_weights(trunk, l) {
             Some(direct) => {
@@ -507,4 +544,28 @@ impl Backward {
         };
         Ok(Backward { delta, how })
     }
+}
+
+/// The kernel of a layer's input gradient, unless it is `linear_backward`, and its shape for one network.
+fn input_gradient(
+    module: &Module,
+    trunk: &Trunk,
+    l: usize,
+    size: Size<'_>,
+) -> Result<(Kernel, Shape), CudaError> {
+    let layer = trunk.layer(l);
+    let kernel = module.kernel(&format!("down_{l}"))?;
+    let shape = match size.direct_input_gradient(trunk, l) {
+        Some(direct) => direct_shape(&kernel, &direct)?,
+        None => {
+            let cut = size.input_gradient(layer);
+            let mut shared = 0;
+            if size.copied(trunk, l) {
+                shared = cut.copied_shared(true);
+                kernel.allow_shared(shared)?;
+            }
+            Shape { grid: [cut.tiles, layer.stride * layer.stride, 1], threads: cut.tile.threads(), shared }
+        }
+    };
+    Ok((kernel, shape))
 }

@@ -1,6 +1,6 @@
 //! How the work of a layer is cut into tiles: by shapes and by how many multiprocessors have to be kept busy.
 
-use super::source::{Target, backward_shared, stream_shared};
+use super::source::{STREAM_INPUTS, STREAM_WARPS, Target, backward_shared, stream_shared};
 use crate::architecture::{Architecture, ArchitectureError, Input};
 use crate::layout::{Affine, Plan};
 
@@ -49,6 +49,12 @@ const WARPS: usize = 24;
 
 /// What beginning and ending a block costs, in chunks of a reduction.
 const SPLIT_COST: usize = 3;
+
+/// Numbers of the reduction that pass through shared memory at a time where weights have bf16 copies, the stages that hold
+/// them, and the blocks that share a multiprocessor; as `Copied` in `copied.cuh`.
+const COPIED_DEEP: usize = 64;
+const COPIED_STAGES: usize = 3;
+const COPIED_BLOCKS: usize = 5;
 
 /// The largest batch for which a layer's backward pass keeps its sums in registers.
 const LARGEST_FUSED: usize = 64;
@@ -111,20 +117,45 @@ impl Trunk {
         layer.is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED && fits
     }
 
+    /// Whether layer l, whose backward pass is `linear_backward`, takes its step in a launch of its own: a head's weights are few,
+    /// so that reading them twice costs less than waiting for their step.
+    pub(super) fn learns_apart(&self, l: usize) -> bool {
+        l > 0 && self.layer(l).filters == 0
+    }
+
     /// Whether layer l is a head whose forward pass has a kernel of its own: see `head.cuh`.
     pub(super) fn short_head(&self, l: usize, batch: usize, precision: Precision) -> bool {
         self.layer(l).filters == 0 && precision != Precision::Fp32 && batch <= LARGEST_FUSED
     }
 
-    /// Whether layer l's backward pass streams its parameters through shared memory: see `stream.cuh`.
+    /// Whether layer l's parameters stream through shared memory as they are trained: see `stream.cuh`.
     pub(super) fn streamed(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
         let layer = self.layer(l);
         let units = layer.filters;
-        let whole = units.is_multiple_of(16) && (units <= 256 || units.is_multiple_of(256)) && units <= 512;
+        // Whole tensor core tiles for every warp.
+        let whole = units.is_multiple_of(8 * STREAM_WARPS)
+            && units <= 512
+            && layer.fan_in().is_multiple_of(STREAM_INPUTS);
         // The copy engine moves multiples of 16 bytes.
         let aligned = layer.weights_at.is_multiple_of(4);
-        let fits = units > 0 && batch <= 32 && stream_shared(units, batch, precision) <= target.shared;
-        target.hopper && self.fused(l, batch, precision, target) && l > 0 && whole && aligned && fits
+        let fits = units > 0 && batch <= 32 && stream_shared(units, batch) <= target.shared;
+        // In bf16 the copies of its weights must suit the other passes.
+        let copies = precision != Precision::Bf16
+            || (units.is_multiple_of(COPIED_DEEP)
+                && layer.fan_in().is_multiple_of(COPIED_DEEP)
+                && layer.weights_at.is_multiple_of(8));
+        target.hopper
+            && self.fused(l, batch, precision, target)
+            && l > 0
+            && whole
+            && aligned
+            && fits
+            && copies
+    }
+
+    /// Whether the passes of layer l multiply by bf16 copies of its weights: see `copied.cuh`.
+    pub(super) fn copied(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
+        precision == Precision::Bf16 && self.streamed(l, batch, precision, target)
     }
 
     /// Bytes of device memory that a population needs, but for replay: parameters, target parameters and both moments,
@@ -140,7 +171,8 @@ impl Trunk {
         let per_sample = 2 * input + 3 * precision.activation() * hidden + 4 * 4 * widest;
         // Shares of weight gradients: a rough bound of what `Cut::weight_gradient` plans.
         let shares: usize = self.layers.iter().filter(|a| !a.is_linear()).map(|a| 8 * 4 * a.end()).sum();
-        4 * parameters + agents * (batch * per_sample + shares) as u64
+        // Four vectors of fp32, and copies of two in bf16.
+        5 * parameters + agents * (batch * per_sample + shares) as u64
     }
 }
 
@@ -220,6 +252,26 @@ impl Cut {
     ) -> Cut {
         let shape = (batch * layer.positions(), filters, layer.fan_in());
         Cut::new(shape, networks, processors, precision, layer.is_linear())
+    }
+
+    /// As [`forward`](Cut::forward), with copies of the weights. A split costs the one who adds them up something, too.
+    pub fn copied_forward(layer: &Affine, batch: usize, networks: usize, processors: usize) -> Cut {
+        let tile = Tile::new(if batch <= 16 { 16 } else { 32 }, 64);
+        let (tiles, chunks) = (layer.filters / tile.columns, layer.fan_in() / COPIED_DEEP);
+        let time = |&splits: &usize| {
+            let rounds = (tiles * networks * splits).div_ceil(COPIED_BLOCKS * processors);
+            4 * rounds * (chunks.div_ceil(splits) + SPLIT_COST) + splits
+        };
+        let splits = (1..=chunks.div_ceil(2)).min_by_key(time).unwrap_or(1);
+        Cut { tile, tiles, splits }
+    }
+
+    /// Bytes of dynamic shared memory of products with copies of weights; `along`: their lines run along the reduction.
+    pub fn copied_shared(&self, along: bool) -> usize {
+        let line = |numbers: usize| numbers / 2 + 4;
+        let (lines, length) =
+            if along { (self.tile.columns, COPIED_DEEP) } else { (COPIED_DEEP, self.tile.columns) };
+        4 * COPIED_STAGES * (self.tile.rows * line(COPIED_DEEP) + lines * line(length))
     }
 
     pub fn input_gradient(

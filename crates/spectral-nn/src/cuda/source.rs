@@ -1,10 +1,10 @@
 //! The text of a population's kernels: the general ones with every shape put in as a constant.
 
-use super::direct::{Direct, DirectWeights};
+use super::direct::{Direct, DirectWeights, Room};
 use super::shapes::{Cut, Precision, Trunk};
 use crate::architecture::Input;
 
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     include_str!("kernels/words.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/layers.cuh"),
@@ -12,6 +12,7 @@ const PARTS: [&str; 9] = [
     include_str!("kernels/stream.cuh"),
     include_str!("kernels/head.cuh"),
     include_str!("kernels/matrices.cuh"),
+    include_str!("kernels/copied.cuh"),
     include_str!("kernels/direct.cuh"),
     include_str!("kernels/direct_weights.cuh"),
 ];
@@ -67,23 +68,49 @@ impl Size<'_> {
         Direct::forward(trunk.layer(l), bytes, batch, networks, self.target.processors, self.precision)
     }
 
-    /// How the gradient of a layer's input is cut if it is a direct convolution.
-    pub fn direct_input_gradient(&self, layer: &crate::layout::Affine) -> Option<Direct> {
-        Direct::input_gradient(layer, self.batch, self.agents(), self.target.processors, self.precision)
+    /// What the backward pass of the convolutions has: a streaming layer's block leaves room beside it for theirs.
+    fn room(&self, trunk: &Trunk) -> Room {
+        let streamed = |l: &usize| trunk.streamed(*l, self.batch, self.precision, self.target);
+        match (0..trunk.layers.len()).find(streamed) {
+            Some(l) if self.agents() >= BESIDE_FROM => {
+                Room::beside(stream_shared(trunk.layer(l).filters, self.batch))
+            }
+            _ => Room::ALL,
+        }
+    }
+
+    /// How the gradient of the input of layer l is cut if it is a direct convolution.
+    pub fn direct_input_gradient(&self, trunk: &Trunk, l: usize) -> Option<Direct> {
+        let (processors, room) = (self.target.processors, self.room(trunk));
+        Direct::input_gradient(trunk.layer(l), self.batch, self.agents(), processors, self.precision, room)
     }
 
     /// How the gradient of the weights of layer l is cut if it is a direct one.
     pub fn direct_weights(&self, trunk: &Trunk, l: usize) -> Option<DirectWeights> {
         let (bytes, processors) = (if l == 0 { 1 } else { 2 }, self.target.processors);
-        DirectWeights::new(trunk.layer(l), bytes, self.batch, self.agents(), processors, self.precision)
+        let (layer, room) = (trunk.layer(l), self.room(trunk));
+        DirectWeights::new(layer, bytes, self.batch, self.agents(), processors, self.precision, room)
     }
 
-    /// How the forward pass of a layer is cut, for a minibatch (both networks at once) or for acting (one sample).
-    pub fn forward(&self, layer: &crate::layout::Affine, acting: bool) -> Cut {
-        let (batch, networks) = self.samples(acting);
+    /// Whether the passes of layer l multiply by copies of its weights.
+    pub fn copied(&self, trunk: &Trunk, l: usize) -> bool {
+        trunk.copied(l, self.batch, self.precision, self.target)
+    }
+
+    /// How the forward pass of layer l is cut, for a minibatch (both networks at once) or for acting (one sample).
+    pub fn forward(&self, trunk: &Trunk, l: usize, acting: bool) -> Cut {
+        let (layer, (batch, networks)) = (trunk.layer(l), self.samples(acting));
+        if self.copied(trunk, l) {
+            return Cut::copied_forward(layer, batch, networks, self.target.processors);
+        }
         // The head's two passes are separate, because targets are made between them.
         let networks = if layer.filters == 0 { self.agents() } else { networks };
         Cut::forward(layer, self.filters(layer), batch, networks, self.target.processors, self.precision)
+    }
+
+    /// How the gradient of a layer's input is cut if it is no direct convolution.
+    pub fn input_gradient(&self, layer: &crate::layout::Affine) -> Cut {
+        Cut::input_gradient(layer, self.batch, self.agents(), self.target.processors, self.precision)
     }
 }
 
@@ -114,7 +141,9 @@ pub fn network_source(
     let size = Size { outputs, batch, target, precision };
     let mut text = format!("#define MODE {}\n", precision.mode());
     if target.hopper {
-        text.push_str("#define STREAM\n");
+        text.push_str(&format!(
+            "#define STREAM_WARPS {STREAM_WARPS}\n#define STREAM_STAGES {STREAM_STAGES}\n"
+        ));
     }
     for part in PARTS {
         text.push_str(part);
@@ -144,7 +173,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         a.height, a.width, a.channels, a.kernel, a.stride, a.filters, a.relu, a.weights_at
     ));
     for acting in [false, true] {
-        let cut = size.forward(a, acting);
+        let cut = size.forward(trunk, l, acting);
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
         let (bounds, call) = match size.direct_forward(trunk, l, acting) {
             Some(direct) => (
@@ -158,6 +187,16 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
             None if trunk.short_head(l, batch, size.precision) => (
                 "256".into(),
                 format!("head<L{l}, {input}, {batch}>(nets, agents, first, input, output, pitch, scale)"),
+            ),
+            None if size.copied(trunk, l) => (
+                cut.tile.threads().to_string(),
+                format!(
+                    "static_assert(Copied<{tile}, false>::BYTES == {}, \"shared memory as planned\"); \
+                     copied_forward<L{l}, {tile}, {batch}>(nets, agents, first, input, output, pitch, scale, workspace, \
+                     tickets)",
+                    cut.copied_shared(false),
+                    tile = cut.tile.text(),
+                ),
             ),
             None => (
                 cut.tile.threads().to_string(),
@@ -173,38 +212,33 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
              const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ {call}; }}",
         ));
     }
-    if trunk.streamed(l, size.batch, size.precision, size.target) {
-        out(format!(
-            "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, 1) backward_{l}(const Net* nets, int agents, \
-             const {input}* input, const {delta}* delta, float scale, act_t* input_delta) {{ \
-             typedef Streamed<L{l}, {delta}, {batch}> Z; \
-             static_assert(Z::SHARED == {} && Z::THREADS + 32 == {STREAM_THREADS}, \"as the host reckons\"); \
-             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale, input_delta); }}",
-            stream_shared(a.filters, size.batch, size.precision),
-            batch = size.batch
-        ));
-        return;
-    }
-    if trunk.fused(l, size.batch, size.precision, size.target) {
+    let batch = size.batch;
+    let streamed = trunk.streamed(l, batch, size.precision, size.target);
+    if trunk.fused(l, batch, size.precision, size.target) && !streamed {
         let even = size.outputs.iter().all(|n| n.is_multiple_of(2)) || !head;
         let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
-        out(format!(
-            "extern \"C\" __global__ void __launch_bounds__(256, {}) backward_{l}(const Net* nets, const {input}* input, \
-             const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
-             static_assert(Backward<{delta}, {head}, {batch}>::SHARED == {}, \"as the host reckons\"); \
-             linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {}, {batch}>(nets, input, last, trunk, pitch, scale, \
-             input_delta); }}",
-            if head { 2 } else { BACKWARD_BLOCKS },
-            backward_shared(head, size.batch, size.precision),
-            l > 0,
-            batch = size.batch
-        ));
+        let apart = trunk.learns_apart(l);
+        let mut backward = |name: &str, down: bool, learn: bool| {
+            out(format!(
+                "extern \"C\" __global__ void __launch_bounds__(256, {}) {name}_{l}(const Net* nets, const {input}* input, \
+                 const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
+                 static_assert(Backward<{delta}, {head}, {batch}>::SHARED == {}, \"as the host reckons\"); \
+                 linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {down}, {learn}, {batch}>(nets, input, last, \
+                 trunk, pitch, scale, input_delta); }}",
+                if head { 2 } else { BACKWARD_BLOCKS },
+                backward_shared(head, batch, size.precision),
+            ))
+        };
+        if apart {
+            backward("down", true, false);
+        }
+        backward("backward", l > 0 && !apart, true);
         return;
     }
     if l > 0 {
-        let cut = Cut::input_gradient(a, size.batch, size.agents(), size.target.processors, size.precision);
-        let batch = size.batch;
-        let (bounds, call) = match size.direct_input_gradient(a) {
+        let cut = size.input_gradient(a);
+        let tile = cut.tile.text();
+        let (bounds, call) = match size.direct_input_gradient(trunk, l) {
             Some(direct) => (
                 direct.bounds(),
                 direct.assertion(&format!("GradientShape<L{l}, {}>", direct.gradient_arguments()))
@@ -213,11 +247,18 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
                         direct.gradient_arguments()
                     ),
             ),
+            None if size.copied(trunk, l) => (
+                cut.tile.threads().to_string(),
+                format!(
+                    "static_assert(Copied<{tile}, true>::BYTES == {}, \"shared memory as planned\"); \
+                     copied_input_gradient<L{l}, {tile}, {batch}>(nets, delta, input, input_delta)",
+                    cut.copied_shared(true),
+                ),
+            ),
             None => (
                 cut.tile.threads().to_string(),
                 format!(
-                    "input_gradient<L{l}, {delta}, {}, {batch}>(nets, delta, pitch, input, input_delta)",
-                    cut.tile.text()
+                    "input_gradient<L{l}, {delta}, {tile}, {batch}>(nets, delta, pitch, input, input_delta)"
                 ),
             ),
         };
@@ -226,7 +267,17 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
              int pitch, const act_t* input, act_t* input_delta) {{ {call}; }}",
         ));
     }
-    let batch = size.batch;
+    if streamed {
+        out(format!(
+            "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, {STREAM_ROOM}) backward_{l}(const Net* nets, \
+             int agents, const {input}* input, const {delta}* delta, float scale) {{ \
+             typedef Streamed<L{l}, {batch}> Z; \
+             static_assert(Z::SHARED == {} && Z::THREADS + 32 == {STREAM_THREADS}, \"as the host reckons\"); \
+             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale); }}",
+            stream_shared(a.filters, batch),
+        ));
+        return;
+    }
     let (bounds, call) = match size.direct_weights(trunk, l) {
         Some(direct) => {
             let arguments = direct.arguments();
@@ -285,16 +336,25 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
 }
 
 /// Bytes of one network's entry in the kernels' table: `Net` in `words.cuh`.
-pub(super) const NET_BYTES: usize = 88;
+pub(super) const NET_BYTES: usize = 104;
 
-/// Threads of a block of `linear_stream`: 16 warps that compute and one that copies.
-pub(super) const STREAM_THREADS: usize = 544;
+/// Warps of a block of `linear_stream` that compute, and how many tiles of parameters are in shared memory at once.
+pub(super) const STREAM_WARPS: usize = 8;
+const STREAM_STAGES: usize = 2;
+/// Inputs of a tile.
+pub(super) const STREAM_INPUTS: usize = 8;
+/// Blocks as large as one of `linear_stream` that a multiprocessor should find registers for: itself, and one of a convolution.
+const STREAM_ROOM: usize = 2;
+
+/// The smallest population whose convolutions are cut to run beside it: smaller ones leave room anyway.
+const BESIDE_FROM: usize = 4;
+
+/// Threads of a block of `linear_stream`; one warp only copies.
+pub(super) const STREAM_THREADS: usize = 32 * (STREAM_WARPS + 1);
 
 /// Bytes of dynamic shared memory that `linear_stream` needs; the same arithmetic as `Streamed` in `stream.cuh`.
-pub(super) fn stream_shared(units: usize, batch: usize, precision: Precision) -> usize {
-    let (per_word, stages) = if precision == Precision::Bf16 { (2, 3) } else { (1, 2) };
-    let samples = batch.next_multiple_of(16);
-    let stage = 3 * 16 * (units.min(256) + 8);
-    let deltas = samples * (units + 4 * per_word) / per_word;
-    4 * (stages * stage + deltas + (1 + STREAM_THREADS / 32) * samples * 17 + 4 * stages)
+pub(super) fn stream_shared(units: usize, batch: usize) -> usize {
+    let stage = 3 * STREAM_INPUTS * (units + 8);
+    let inputs = batch.next_multiple_of(16) * (STREAM_INPUTS + 1);
+    4 * (STREAM_STAGES * stage + 2 * inputs + 4 * STREAM_STAGES)
 }

@@ -82,6 +82,8 @@ impl Twin {
             error_correction: codec.error_correction().into(),
             undo_last_layer: codec.undo_last_layer().into(),
             parameters: self.online.len() as u64,
+            online_half: 0,
+            target_half: 0,
             discount: settings.discount,
             learning_rate: settings.learning_rate,
             beta1: settings.adam_beta1,

@@ -2,8 +2,6 @@
 // other (or bands of one), each only once; patches are read straight from the image. Layers whose shapes do not suit are
 // left to the kernels in `layers.cuh`.
 #if MODE == 2
-extern __shared__ __align__(16) u32 direct_shared[];
-
 // WM x WN x WK warps: along positions, along columns (filters) and along the reduction. Each has MT x NT tiles of 16 x 8.
 template <int WM_, int WN_, int WK_, int MT_, int NT_>
 struct Warps {

@@ -205,29 +205,14 @@ struct TurnedWeights {
     }
 };
 
-// output = relu(patches(input) weights + bias) of networks z: those below `agents` online, the others target.
-// grid: (tiles, splits, networks). With splits, each block leaves its sums in `workspace`, and the last to come adds them
-// up in their order, whoever it is.
-template <class L, class In, class Out, class T, int BATCH>
-__device__ void forward(const Net* nets, int agents, int first_network, const In* input, Out* output, int pitch,
-                        float scale, float* workspace, u32* tickets) {
-    __shared__ __align__(16) u32 shared[T::SHARED];
-    const int z = first_network + blockIdx.z;
-    const Net& net = nets[z % agents];
-    const float* parameters = z < agents ? net.online : net.target;
-    const int filters = L::filters(net);
-    const int column_tiles = gridDim.x / ((BATCH * L::POSITIONS + T::BM - 1) / T::BM);
-    const int m0 = blockIdx.x / column_tiles * T::BM, n0 = blockIdx.x % column_tiles * T::BN;
-    if (n0 >= filters) return;
-    const float* weights = parameters + L::WEIGHTS_AT;
-    typedef AlongK<In, T::BM, T::A_PITCH, T::THREADS, Patches<L, In, BATCH>> A;
-    typedef AcrossK<float, T::BN, T::B_PITCH, T::THREADS, Weights<L>> B;
-    A a(Patches<L, In, BATCH>{input + (size_t)z * BATCH * L::INPUT, m0});
-    B b(Weights<L>{weights, filters, n0});
-    const int chunks = (L::FAN_IN + CHUNK - 1) / CHUNK, splits = gridDim.y, split = blockIdx.y;
-    Sums<T> sums;
-    run<T>(sums, a, b, chunks * split / splits, chunks * (split + 1) / splits, shared);
+// A tile's sums become outputs: relu(sums scale + bias). With splits, each block leaves its sums in `workspace`, and the last
+// to come adds them up in their order, whoever it is. z: the network, those below `agents` online, the others target.
+template <class L, class Out, class T, int BATCH>
+__device__ __forceinline__ void finish_forward(Sums<T>& sums, int z, int m0, int n0, int filters, const float* bias,
+                                               Out* output, int pitch, float scale, float* workspace, u32* tickets) {
+    const int splits = gridDim.y, split = blockIdx.y;
     if (splits > 1) {
+        __shared__ bool last;
         // By network, not by block: online and target networks may be at work at the same time.
         const int tile = z * gridDim.x + blockIdx.x;
         const int each = T::BM * T::BN;
@@ -237,9 +222,9 @@ __device__ void forward(const Net* nets, int agents, int first_network, const In
         for (int i = 0; i < T::MT * T::NT * 4; i++) __stcg(mine + i * T::THREADS, flat[i]);
         __threadfence();
         __syncthreads();
-        if (threadIdx.x == 0) shared[0] = atomicAdd(&tickets[tile], 1) == splits - 1;
+        if (threadIdx.x == 0) last = atomicAdd(&tickets[tile], 1) == splits - 1;
         __syncthreads();
-        if (!shared[0]) return;
+        if (!last) return;
         __threadfence();
         sums.clear();
         const float* all = workspace + (size_t)tile * splits * each + threadIdx.x;
@@ -248,7 +233,6 @@ __device__ void forward(const Net* nets, int agents, int first_network, const In
             for (int i = 0; i < T::MT * T::NT * 4; i++) flat[i] += __ldcg(all + (size_t)s * each + i * T::THREADS);
         if (threadIdx.x == 0) tickets[tile] = 0;
     }
-    const float* bias = weights + (size_t)L::FAN_IN * filters;
     Out* to = output + (size_t)z * BATCH * L::POSITIONS * pitch;
     sums.each([&](int r, int c, float x, float y) {
         int m = m0 + r, f = n0 + c;
@@ -267,6 +251,29 @@ __device__ void forward(const Net* nets, int agents, int first_network, const In
             }
         }
     });
+}
+
+// output = relu(patches(input) weights + bias). grid: (tiles, splits, networks)
+template <class L, class In, class Out, class T, int BATCH>
+__device__ void forward(const Net* nets, int agents, int first_network, const In* input, Out* output, int pitch,
+                        float scale, float* workspace, u32* tickets) {
+    __shared__ __align__(16) u32 shared[T::SHARED];
+    const int z = first_network + blockIdx.z;
+    const Net& net = nets[z % agents];
+    const float* weights = (z < agents ? net.online : net.target) + L::WEIGHTS_AT;
+    const int filters = L::filters(net);
+    const int column_tiles = gridDim.x / ((BATCH * L::POSITIONS + T::BM - 1) / T::BM);
+    const int m0 = blockIdx.x / column_tiles * T::BM, n0 = blockIdx.x % column_tiles * T::BN;
+    if (n0 >= filters) return;
+    typedef AlongK<In, T::BM, T::A_PITCH, T::THREADS, Patches<L, In, BATCH>> A;
+    typedef AcrossK<float, T::BN, T::B_PITCH, T::THREADS, Weights<L>> B;
+    A a(Patches<L, In, BATCH>{input + (size_t)z * BATCH * L::INPUT, m0});
+    B b(Weights<L>{weights, filters, n0});
+    const int chunks = (L::FAN_IN + CHUNK - 1) / CHUNK, splits = gridDim.y, split = blockIdx.y;
+    Sums<T> sums;
+    run<T>(sums, a, b, chunks * split / splits, chunks * (split + 1) / splits, shared);
+    const float* bias = weights + (size_t)L::FAN_IN * filters;
+    finish_forward<L, Out, T, BATCH>(sums, z, m0, n0, filters, bias, output, pitch, scale, workspace, tickets);
 }
 
 // Gradient of a layer's input, 0 where the input is 0 (its rectifier was closed). grid: (tiles, phases, agents)

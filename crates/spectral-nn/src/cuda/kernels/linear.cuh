@@ -63,6 +63,36 @@ __device__ __forceinline__ void delta_lines(const u32* deltas, int u0, int step,
 #endif
 }
 
+// The left operand of the weights' gradient: 16 inputs of all samples, from [sample][input].
+template <int STEPS, int PITCH>
+__device__ __forceinline__ void input_words(const float* xs, u32 (&words)[STEPS][4]) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const float* at = xs + g + q % 2 * 8 + (s * 8 + t + q / 2 * 4) * PER_WORD * PITCH;
+#if MODE == 2
+            words[s][q] = pack(at[0], at[PITCH]);
+#else
+            words[s][q] = single(at[0]);
+#endif
+        }
+}
+
+// Gradients of the weights of those inputs and of 16 units, from u0 on.
+template <int STEPS, int PITCH>
+__device__ __forceinline__ void weight_tiles(float (&d)[2][4], const u32 (&inputs)[STEPS][4], const u32* deltas, int u0) {
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            u32 b[2];
+            delta_lines<PITCH>(deltas, u0 + 8 * j, s, b);
+            multiply(d[j], inputs[s], b);
+        }
+}
+
 template <bool VECTOR>
 __device__ __forceinline__ float2 load_two(const float* at, bool first, bool second) {
     if (VECTOR) return first ? *(const float2*)at : make_float2(0.0f, 0.0f);
@@ -93,9 +123,11 @@ __device__ __forceinline__ float unit_sum(const u32* deltas, int u) {
     return sum;
 }
 
+// DOWN: computes the gradient of the input. LEARN: computes that of the weights and takes their step. The head does both in
+// two launches, because only the first has to be waited for.
 // last: gradients of the outputs for this layer's own weights; trunk: for what flows on (the same, but for the head).
 // grid: (blocks that share the tiles of inputs, 1, agents), 256 threads, Backward::SHARED bytes
-template <class L, class In, class D, bool HEAD, bool VECTOR, bool DOWN, int BATCH>
+template <class L, class In, class D, bool HEAD, bool VECTOR, bool DOWN, bool LEARN, int BATCH>
 __device__ void linear_backward(const Net* nets, const In* input, const D* last, const D* trunk, int pitch, float scale,
                                 act_t* input_delta) {
     typedef Backward<D, HEAD, BATCH> S;
@@ -133,25 +165,12 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
             // One slab is loaded once for all tiles; several take turns.
             if (!loaded) {
                 if (slab > 0) __syncthreads();
-                load_deltas<S, WIDE>(lasts, last + agent_rows, pitch, BATCH, slab, units);
-                if (HEAD && DOWN) load_deltas<S, WIDE>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
+                if (LEARN) load_deltas<S, WIDE>(lasts, last + agent_rows, pitch, BATCH, slab, units);
+                if (DOWN && (HEAD || !LEARN)) load_deltas<S, WIDE>(trunks, trunk + agent_rows, pitch, BATCH, slab, units);
                 loaded = units <= S::SLAB;
             }
             __syncthreads();
-            if (slab == 0) {
-#pragma unroll
-                for (int s = 0; s < S::STEPS; s++)
-#pragma unroll
-                    for (int q = 0; q < 4; q++) {
-                        const float* at = xs + half + g + q % 2 * 8;
-                        int b = (s * 8 + t + q / 2 * 4) * PER_WORD;
-#if MODE == 2
-                        x_words[s][q] = pack(at[b * S::X_PITCH], at[(b + 1) * S::X_PITCH]);
-#else
-                        x_words[s][q] = single(at[b * S::X_PITCH]);
-#endif
-                    }
-            }
+            if (LEARN && slab == 0) input_words<S::STEPS, S::X_PITCH>(xs + half, x_words);
             const int end = min(S::SLAB, units - slab);
             for (int u0 = quarter * 16; u0 < end; u0 += 64) {
                 float2 w[2][2], m[2][2], v[2][2];
@@ -163,18 +182,12 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
                         size_t at = (size_t)i * units + u;
                         bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
                         w[j][h] = load_two<VECTOR>(weights + at, one, two);
+                        if (!LEARN) continue;
                         m[j][h] = load_two<VECTOR>(firsts + at, one, two);
                         v[j][h] = load_two<VECTOR>(seconds + at, one, two);
                     }
                 float d[2][4] = {};
-#pragma unroll
-                for (int j = 0; j < 2; j++)
-#pragma unroll
-                    for (int s = 0; s < S::STEPS; s++) {
-                        u32 b[2];
-                        delta_lines<S::PITCH>(lasts, u0 + 8 * j, s, b);
-                        multiply(d[j], x_words[s], b);
-                    }
+                if (LEARN) weight_tiles<S::STEPS, S::PITCH>(d, x_words, lasts, u0);
                 if (DOWN) {
 #pragma unroll
                     for (int mb = 0; mb < S::BP / 16; mb++) {
@@ -200,7 +213,7 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
 #endif
                     }
                 }
-                if (!learns) continue;
+                if (!LEARN || !learns) continue;
 #pragma unroll
                 for (int j = 0; j < 2; j++)
 #pragma unroll
@@ -216,7 +229,7 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
                         store_two<VECTOR>(seconds + at, q, one, two);
                     }
             }
-            if (tile == 0 && learns) {
+            if (LEARN && tile == 0 && learns) {
                 for (int u = threadIdx.x; u < end; u += 256) {
                     size_t at = (size_t)L::FAN_IN * units + slab + u;
                     float p = weights[at], f = firsts[at], q = seconds[at];

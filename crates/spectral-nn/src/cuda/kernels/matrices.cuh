@@ -1,5 +1,7 @@
-// What the direct convolutions do with shared memory that C++ has no words for. Addresses are bytes within it.
+// What convolutions and products in bf16 do with shared memory that C++ has no words for. Addresses are bytes within it.
 #if MODE == 2
+extern __shared__ __align__(16) u32 direct_shared[];
+
 __device__ __forceinline__ u32 address_of(const u32* shared) { return (u32)__cvta_generic_to_shared(shared); }
 
 // Four matrices of 8 x 8 numbers: lanes 8 i .. 8 i + 8 name the lines (16 bytes each) of matrix i, and lane l gets numbers
@@ -20,6 +22,11 @@ __device__ __forceinline__ void turned_matrices(u32* to, u32 line) {
 // 16 bytes into shared memory, beside what the thread does next.
 __device__ __forceinline__ void copy16(u32* to, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address_of(to)), "l"(from) : "memory");
+}
+// The same, or zeros.
+__device__ __forceinline__ void copy16_if(bool there, u32* to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address_of(to)), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits for all copies but the latest `LEFT` groups.
