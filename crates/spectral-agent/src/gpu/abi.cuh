@@ -79,6 +79,7 @@ struct Staged {
     u64 flags;         // TERMINAL, TRUNCATED
     u64 player_score;
     double reward;     // exact in f32
+    u64 turn;          // the number of the submission
 };
 
 // One sampled transition.
@@ -96,4 +97,5 @@ struct Row {
 struct Decision {
     u64 action;
     u64 not_finite;  // as in Counters
+    u64 turn;        // of the submission that this answers
 };

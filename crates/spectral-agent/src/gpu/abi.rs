@@ -135,6 +135,8 @@ mirrors! {
         player_score: u64,
         /// The raw reward, exact in f32.
         reward: f64,
+        /// The number of the submission.
+        turn: u64,
     }
 
     /// One sampled transition, without the n rewards that follow it in memory.
@@ -159,6 +161,8 @@ mirrors! {
         action: u64,
         /// As in [`Counters`].
         not_finite: u64,
+        /// Of the submission that this answers.
+        turn: u64,
     }
 }
 

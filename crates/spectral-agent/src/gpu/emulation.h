@@ -48,6 +48,7 @@ static Barrier block_barrier, team_barriers[MOST_THREADS];
 static double swapped[MOST_THREADS];
 
 static void __syncthreads() { block_barrier.wait(); }
+static void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static void team_sync() { team_barriers[threadIdx.x / LANES].wait(); }
 template <class T>
 static T team_swap(T value, int distance) {

@@ -51,18 +51,22 @@ pub struct CudaGroup {
     updates: Stream,
     fork: Event,
     join: Event,
-    /// The end of what was submitted.
-    submitted: Event,
     networks: Networks,
     members: Vec<Seat>,
     kernels: Kernels,
     agents: Memory,
+    /// What the host stages, in its own memory: a [`Staged`] per agent, then the observations. The device fetches both.
     staging: Memory,
+    /// The device's copy.
     staged: Memory,
+    /// Submissions so far.
+    turn: u64,
+    /// How often the host has looked for an answer to the latest.
+    looks: u32,
     rows: Memory,
     targets: Memory,
     returns: Memory,
-    decided: Memory,
+    /// In the host's memory; the device writes there.
     decisions: Memory,
     answers: Vec<Decision>,
     graphs: Option<Graphs>,
@@ -119,6 +123,11 @@ impl Drop for CudaGroup {
         // The device may be at work for a submission that nobody waits for any more; its memory must outlast that.
         let _ = self.stream.synchronise();
     }
+}
+
+/// Where the observations start behind so many [`Staged`], aligned for wide copies.
+const fn observations_at(agents: usize) -> usize {
+    (agents * size_of::<Staged>()).next_multiple_of(16)
 }
 
 fn failed(error: CudaError) -> DeviceFailure {
@@ -185,14 +194,14 @@ impl CudaGroup {
             updates: device.stream().map_err(failed)?,
             fork: device.mark().map_err(failed)?,
             join: device.mark().map_err(failed)?,
-            submitted: device.event().map_err(failed)?,
             agents: reserve(agents * size_of::<Agent>())?,
-            staging: device.pinned(agents * (size_of::<Staged>() + frame)).map_err(failed)?,
-            staged: reserve(agents * (size_of::<Staged>() + frame))?,
+            staging: device.pinned(observations_at(agents) + agents * frame).map_err(failed)?,
+            staged: reserve(observations_at(agents) + agents * frame)?,
+            turn: 0,
+            looks: 0,
             rows: reserve(agents * batch * abi::row_bytes(n_step))?,
             targets: reserve(4 * agents * batch * text.most_outputs)?,
             returns: reserve(4 * agents * batch * text.most_encoded)?,
-            decided: reserve(agents * size_of::<abi::Decision>())?,
             decisions: device.pinned(agents * size_of::<abi::Decision>()).map_err(failed)?,
             answers: vec![Decision::default(); agents],
             members: Vec::with_capacity(agents),
@@ -331,13 +340,14 @@ impl CudaGroup {
     }
 
     fn observations(&self) -> u64 {
-        self.staged.offset(self.members.len() * size_of::<Staged>())
+        self.staged.offset(observations_at(self.members.len()))
     }
 
     fn queue_record(&self) -> Result<(), CudaError> {
-        unsafe { self.stream.upload(self.staged.at(), &self.staging, self.staging.len()) }?;
-        let args = [self.agents.at(), self.staged.at()];
-        self.launch(&self.kernels.record, [self.members.len(), 1, 1], 32, &args)
+        let p = self.members.len();
+        let seen = self.staging.offset(observations_at(p));
+        let args = [self.agents.at(), self.staging.at(), seen, self.staged.at(), self.observations()];
+        self.launch(&self.kernels.record, [p, 1, 1], 256, &args)
     }
 
     fn queue_update(&self) -> Result<(), CudaError> {
@@ -369,9 +379,8 @@ impl CudaGroup {
         let args = [agents, self.staged.at(), self.observations(), nets.acting_input().at()];
         self.launch(&self.kernels.insert, [p, 1, 1], 256, &args)?;
         nets.queue_acting(&self.stream)?;
-        let args = [agents, nets.acting_outputs().at(), self.decided.at()];
-        self.launch(&self.kernels.choose, [p, 1, 1], 256, &args)?;
-        unsafe { self.stream.download(&self.decisions, self.decided.at(), self.decisions.len()) }
+        let args = [agents, nets.acting_outputs().at(), self.staged.at(), self.decisions.at()];
+        self.launch(&self.kernels.choose, [p, 1, 1], 256, &args)
     }
 
     fn capture(&self) -> Result<Graphs, CudaError> {
@@ -416,6 +425,27 @@ impl CudaGroup {
             self.members[agent].ring.newest += 1;
         }
         self.set_staged(agent, staged);
+    }
+
+    /// Numbers what is staged as the next submission.
+    fn stamp_staged(&mut self) {
+        self.turn += 1;
+        let (agents, at) = (self.members.len(), Staged::OFFSETS[6]);
+        let turn = self.turn.to_le_bytes();
+        for staged in self.staging.host_bytes().chunks_exact_mut(size_of::<Staged>()).take(agents) {
+            staged[at..at + 8].copy_from_slice(&turn);
+        }
+    }
+
+    /// Whether the device has answered the latest submission: all that it wrote before is in the host's memory then.
+    fn has_answered(&mut self) -> bool {
+        let (agents, turn) = (self.members.len(), self.turn);
+        let decisions = self.decisions.host_bytes().as_ptr().cast::<abi::Decision>();
+        // SAFETY: as many decisions as there are agents; the device writes them meanwhile, so nothing may be remembered.
+        let answered = (0..agents)
+            .all(|agent| unsafe { std::ptr::read_volatile(&raw const (*decisions.add(agent)).turn) == turn });
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        answered
     }
 
     fn clear_staged(&mut self) {

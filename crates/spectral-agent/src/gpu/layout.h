@@ -14,10 +14,10 @@ extern "C" const u64* layout() {
         AT(Agent, discount) AT(Agent, learning_rate)
         AT(Agent, beta1) AT(Agent, beta2) AT(Agent, epsilon)
         AT(Staged, active) AT(Staged, has_outcome) AT(Staged, action) AT(Staged, flags) AT(Staged, player_score)
-        AT(Staged, reward)
+        AT(Staged, reward) AT(Staged, turn)
         AT(Row, index) AT(Row, action) AT(Row, live) AT(Row, player_score) AT(Row, count) AT(Row, bootstrap)
         AT(Row, rewards)
-        AT(Decision, action) AT(Decision, not_finite)
+        AT(Decision, action) AT(Decision, not_finite) AT(Decision, turn)
     };
     return all;
 }

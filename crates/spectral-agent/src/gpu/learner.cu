@@ -16,10 +16,14 @@
 #define HELD_VALUES 2048
 #define HELD_ROWS (ACTIONS * BATCH <= HELD_VALUES ? BATCH : HELD_VALUES / ACTIONS)
 
-// grid P: completes the current observation with what its action brought.
-KERNEL(256, 1) record(Agent* agents, const Staged* staged) {
-    const Staged& outcome = staged[blockIdx.x];
-    if (thread() != 0 || !outcome.active || !outcome.has_outcome) return;
+// grid P: takes what the host staged out of its memory, and completes the current observation with what its action brought.
+KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations) {
+    const u64 at = (u64)blockIdx.x * OBSERVATION;
+    copy_observation((const Element*)seen + at, (Element*)observations + at);
+    if (thread() != 0) return;
+    const Staged outcome = staging[blockIdx.x];
+    staged[blockIdx.x] = outcome;
+    if (!outcome.active || !outcome.has_outcome) return;
     const Agent& agent = agents[blockIdx.x];
     Counters& counters = *agent.counters;
     const u64 slot = counters.newest % agent.capacity;
@@ -347,7 +351,7 @@ KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, c
 }
 
 // grid P: the greedy actions for the current observations.
-KERNEL(256, 1) choose(Agent* agents, const float* outputs, Decision* decisions) {
+KERNEL(256, 1) choose(Agent* agents, const float* outputs, const Staged* staged, Decision* decisions) {
     __shared__ float values[ACTIONS];
     const Agent agent = agents[blockIdx.x];
     const float* own = outputs + (u64)blockIdx.x * PITCH;
@@ -356,6 +360,9 @@ KERNEL(256, 1) choose(Agent* agents, const float* outputs, Decision* decisions) 
     if (thread() == 0) {
         decisions[blockIdx.x].action = best_of(values);
         decisions[blockIdx.x].not_finite = agent.counters->not_finite;
+        // The host watches this number in its own memory: the rest must be there before it.
+        __threadfence_system();
+        *(volatile u64*)&decisions[blockIdx.x].turn = staged[blockIdx.x].turn;
     }
 }
 

@@ -204,12 +204,13 @@ impl Life {
     }
 
     fn record(&mut self, step: usize) {
-        for p in 0..self.learners.len() {
+        let staging = self.emulator.buffer(vec![Staged::default(); self.learners.len()]);
+        for (p, staging) in staging.iter_mut().enumerate() {
             let outcome = self.outcome(step);
             // Each agent sits out a step now and then.
             let active = (step + p) % 11 != 4;
             let first = self.learners[p].transitions() == 0 && step < 2;
-            self.staged[p] = Staged {
+            *staging = Staged {
                 active: active.into(),
                 has_outcome: (!first).into(),
                 action: outcome.action.into(),
@@ -217,13 +218,24 @@ impl Life {
                     + u64::from(outcome.truncated) * abi::TRUNCATED,
                 player_score: outcome.player_score.into(),
                 reward: outcome.reward.into(),
+                turn: 1 + step as u64,
             };
             if active && !first {
                 self.learners[p].record(outcome);
             }
         }
         let grid = [self.learners.len(), 1, 1];
-        self.emulator.launch("record", grid, [pointer(self.agents), pointer(self.staged)]);
+        let size = if matches!(self.observation, ObservationSpec::Vector { .. }) { 4 } else { 1 };
+        let bytes = size * self.learners.len() * self.observation.len();
+        let seen: Vec<u8> = (0..bytes).map(|_| self.rng.below(256) as u8).collect();
+        let (seen, copied) = (self.emulator.buffer(seen), self.emulator.buffer(vec![0u8; bytes]));
+        let (from, to) = (pointer(staging), pointer(self.staged));
+        self.emulator.launch(
+            "record",
+            grid,
+            [pointer(self.agents), from, pointer(seen), to, pointer(copied)],
+        );
+        assert!(seen == copied && staging == self.staged, "the device has what was staged");
         for (twin, learner) in self.twins.iter().zip(&self.learners) {
             assert_eq!(twin.counters().newest, learner.transitions());
         }
@@ -253,9 +265,10 @@ impl Life {
             self.check_stack("the stack for acting", self.acting, p, &self.learners[p].buffers.current, 0);
         }
         let decisions = self.emulator.buffer(vec![abi::Decision::default(); population]);
-        let arguments = [pointer(self.agents), pointer(outputs), pointer(decisions)];
+        let arguments = [pointer(self.agents), pointer(outputs), pointer(self.staged), pointer(decisions)];
         self.emulator.launch("choose", [population, 1, 1], arguments);
-        for (decision, wanted) in decisions.iter().zip(wanted) {
+        for ((decision, wanted), staged) in decisions.iter().zip(wanted).zip(&*self.staged) {
+            assert_eq!(decision.turn, staged.turn);
             assert!(wanted.is_none_or(|action| decision.action == action as u64 && decision.not_finite == 0));
         }
     }

@@ -392,30 +392,6 @@ impl Stream {
         .map_err(|e| doing(format_args!("launch kernel {}", kernel.name))(e))
     }
 
-    /// Queues a copy from pinned memory to the device.
-    ///
-    /// # Safety
-    /// Both must stay until it is done, and the source must not change meanwhile.
-    pub unsafe fn upload(&self, to: u64, from: &Memory, bytes: usize) -> Result<(), CudaError> {
-        assert!(bytes <= from.bytes, "a copy beyond the end of the memory");
-        let host = from.host.as_ref().expect("pinned memory").0;
-        let source = unsafe { std::slice::from_raw_parts(host, bytes) };
-        unsafe { result::memcpy_htod_async(to, source, self.stream.cu_stream()) }
-            .map_err(doing("copy to the device"))
-    }
-
-    /// Queues a copy from the device to pinned memory.
-    ///
-    /// # Safety
-    /// Both must stay until it is done.
-    pub unsafe fn download(&self, to: &Memory, from: u64, bytes: usize) -> Result<(), CudaError> {
-        assert!(bytes <= to.bytes, "a copy beyond the end of the memory");
-        let host = to.host.as_ref().expect("pinned memory").0;
-        let sink = unsafe { std::slice::from_raw_parts_mut(host, bytes) };
-        unsafe { result::memcpy_dtoh_async(sink, from, self.stream.cu_stream()) }
-            .map_err(doing("copy from the device"))
-    }
-
     /// Makes what is queued here later wait for what is queued in the other stream now.
     pub fn wait_for(&self, other: &Stream, mark: &Event) -> Result<(), CudaError> {
         mark.0.record(&other.stream).map_err(doing("mark a point in a stream"))?;
@@ -425,6 +401,14 @@ impl Stream {
     /// Marks this point in time.
     pub fn record(&self, event: &Event) -> Result<(), CudaError> {
         event.0.record(&self.stream).map_err(doing("mark a point in a stream"))
+    }
+
+    /// Whether everything queued is done; an error if the device has failed.
+    pub fn is_done(&self) -> Result<bool, CudaError> {
+        match unsafe { sys::cuStreamQuery(self.stream.cu_stream()) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            status => status.result().map(|()| true).map_err(doing("finish its work")),
+        }
     }
 
     /// Waits until everything queued is done.

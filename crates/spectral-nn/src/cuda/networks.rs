@@ -416,6 +416,8 @@ impl Networks {
             self.sides[number].wait_for(stream, &self.forks[number])?;
             Ok(&self.sides[number])
         };
+        // The head's step, which nobody waits for: it would only take the memory from what is waited for.
+        let mut late: Option<(&Kernel, Shape, [Arg; 7])> = None;
         for l in (0..self.backward.len()).rev() {
             let layer = self.trunk.layer(l);
             let head = layer.filters == 0;
@@ -435,12 +437,13 @@ impl Networks {
                     let grid = [backward_blocks(layer.fan_in(), agents, self.target.processors), 1, agents];
                     let shape = Shape { grid, threads: 256, shared: *shared };
                     let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
-                    let mut own = stream;
-                    if let Some(down) = down {
-                        unsafe { stream.launch(down, shape, &args) }?;
-                        own = beside(l % 2)?;
+                    match down {
+                        None => unsafe { stream.launch(kernel, shape, &args) }?,
+                        Some(down) => {
+                            unsafe { stream.launch(down, shape, &args) }?;
+                            late = Some((kernel, shape, args));
+                        }
                     }
-                    unsafe { own.launch(kernel, shape, &args) }?;
                 }
                 How::Streamed { down: (down, shape), kernel, shared } => {
                     let shape = of_networks(shape, agents);
@@ -459,6 +462,9 @@ impl Networks {
                     // The step changes weights that the input gradient reads: so it comes after it, but beside what
                     // follows.
                     let side = if l == 0 { stream } else { beside(l % 2)? };
+                    if let Some((kernel, shape, args)) = late.take() {
+                        unsafe { side.launch(kernel, shape, &args) }?;
+                    }
                     let shape = of_networks(own, agents);
                     let most = Arg::Int(*most as i32);
                     let args = [nets, input, last.into(), pitch, scale, partial.into(), most];
@@ -476,6 +482,9 @@ impl Networks {
                     }?;
                 }
             }
+        }
+        if let Some((kernel, shape, args)) = late {
+            unsafe { stream.launch(kernel, shape, &args) }?;
         }
         for ((side, join), _) in self.sides.iter().zip(&self.joins).zip(used).filter(|(_, used)| *used) {
             stream.wait_for(side, join)?;

@@ -343,9 +343,9 @@ pub(super) const STREAM_WARPS: usize = 8;
 const STREAM_STAGES: usize = 2;
 /// Inputs of a tile.
 pub(super) const STREAM_INPUTS: usize = 8;
-/// Blocks as large as one of `linear_stream` that a multiprocessor should find registers for: itself, and one of a convolution.
-const STREAM_ROOM: usize = 2;
-
+/// Blocks as large as one of `linear_stream` that a multiprocessor should find registers for: so few each that every quarter of
+/// the multiprocessor has half of its registers left for a convolution.
+const STREAM_ROOM: usize = 3;
 /// The smallest population whose convolutions are cut to run beside it: smaller ones leave room anyway.
 const BESIDE_FROM: usize = 4;
 

@@ -1,11 +1,14 @@
 //! A group on a GPU as a trainer sees it: submissions and what is read back.
 
-use super::{CudaGroup, failed};
-use crate::gpu::abi::{self, Counters, Staged};
+use super::{CudaGroup, failed, observations_at};
+use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, Seen};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_nn::cuda::Weights;
+
+/// Looks for an answer between two questions to the driver.
+const LOOKS: u32 = 4096;
 
 impl Group for CudaGroup {
     fn len(&self) -> usize {
@@ -14,7 +17,7 @@ impl Group for CudaGroup {
 
     fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
         self.outcome(agent, outcome);
-        let at = self.members.len() * size_of::<Staged>() + agent * self.frame;
+        let at = observations_at(self.members.len()) + agent * self.frame;
         let to = &mut self.staging.host_bytes()[at..at + self.frame];
         match observation {
             Seen::Planes(from) => to.copy_from_slice(from),
@@ -28,6 +31,8 @@ impl Group for CudaGroup {
     }
 
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
+        self.stamp_staged();
+        self.looks = 0;
         let graphs = self.graphs();
         let queue = || {
             match (update, refresh) {
@@ -42,17 +47,27 @@ impl Group for CudaGroup {
                     graphs.act.launch()?;
                 }
             }
-            self.stream.record(&self.submitted)
+            Ok(())
         };
         queue().map_err(failed)
     }
 
     fn ready(&mut self) -> Result<bool, DeviceFailure> {
-        self.submitted.reached().map_err(failed)
+        if self.has_answered() {
+            return Ok(true);
+        }
+        // A device that is lost never answers; the driver knows, but takes long to say.
+        self.looks += 1;
+        if self.looks.is_multiple_of(LOOKS) {
+            self.stream.is_done().map_err(failed)?;
+        }
+        Ok(false)
     }
 
     fn wait(&mut self) -> Result<&[Decision], DeviceFailure> {
-        self.stream.synchronise().map_err(failed)?;
+        if !self.has_answered() {
+            self.stream.synchronise().map_err(failed)?;
+        }
         // Only now has the device read what was staged.
         self.clear_staged();
         let size = size_of::<abi::Decision>();
