@@ -18,6 +18,18 @@ pub enum Seen<'a> {
     Planes(&'a [u8]),
     /// A vector.
     Vector(&'a [f32]),
+    /// It is where the group [lent](Group::lend) room for it.
+    Lent,
+}
+
+/// Room for one agent's observations in memory that a device reads itself. Only to be filled while no submission that the agent
+/// takes part in is under way: what the device would see otherwise is anybody's guess.
+pub trait Lent: Send {
+    /// The room for planes of bytes.
+    fn bytes(&mut self) -> &mut [u8];
+
+    /// The room for a vector.
+    fn floats(&mut self) -> &mut [f32];
 }
 
 /// What the device decided for one agent.
@@ -53,6 +65,12 @@ pub trait Group: Send {
     /// True if there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Room for an agent's observations, so that whoever makes one need not hand it over; to be asked for once per agent.
+    /// `None` if the device takes observations only from [`stage`](Group::stage).
+    fn lend(&mut self, _agent: usize) -> Option<Box<dyn Lent>> {
+        None
     }
 
     /// Stages one agent's part of the next submission: what its last action brought (nothing at its first step, or after

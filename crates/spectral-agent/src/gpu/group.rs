@@ -12,7 +12,7 @@ use super::ring::{Ring, frame_bytes};
 use super::source;
 use crate::codecs::Codec;
 use crate::diagnostics::Diagnostics;
-use crate::lockstep::{Decision, DeviceFailure};
+use crate::lockstep::{Decision, DeviceFailure, Lent};
 use crate::replay::Outcome;
 use crate::settings::AgentSettings;
 use needs::shape_of;
@@ -55,10 +55,12 @@ pub struct CudaGroup {
     members: Vec<Seat>,
     kernels: Kernels,
     agents: Memory,
-    /// What the host stages, in its own memory: a [`Staged`] per agent, then the observations. The device fetches both.
+    /// What the host stages, in its own memory: a [`Staged`] per agent, and the observations. The device fetches both.
     staging: Memory,
-    /// The device's copy.
+    seen: Arc<Memory>,
+    /// The device's copies.
     staged: Memory,
+    observations: Memory,
     /// Submissions so far.
     turn: u64,
     /// How often the host has looked for an answer to the latest.
@@ -98,6 +100,7 @@ struct Place<'a> {
 }
 
 struct Kernels {
+    enter: Kernel,
     record: Kernel,
     insert: Kernel,
     gather: Kernel,
@@ -125,9 +128,30 @@ impl Drop for CudaGroup {
     }
 }
 
-/// Where the observations start behind so many [`Staged`], aligned for wide copies.
-const fn observations_at(agents: usize) -> usize {
-    (agents * size_of::<Staged>()).next_multiple_of(16)
+/// An agent's part of the pinned memory for observations, which outlives the group if it has to.
+struct Room {
+    memory: Arc<Memory>,
+    range: std::ops::Range<usize>,
+}
+
+impl Room {
+    fn start(&mut self) -> *mut u8 {
+        // Within the memory: `range` is one agent's part.
+        self.memory.host_pointer().wrapping_add(self.range.start)
+    }
+}
+
+impl Lent for Room {
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: pinned memory that stays as long as this does; each agent's part is lent once, and the group itself touches it
+        // only for agents whose observations are staged otherwise.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
+    }
+
+    fn floats(&mut self) -> &mut [f32] {
+        // SAFETY: as above; a vector's part starts at a multiple of its length, so of 4 bytes, from the start of a page.
+        unsafe { std::slice::from_raw_parts_mut(self.start().cast(), self.range.len() / 4) }
+    }
 }
 
 fn failed(error: CudaError) -> DeviceFailure {
@@ -195,8 +219,10 @@ impl CudaGroup {
             fork: device.mark().map_err(failed)?,
             join: device.mark().map_err(failed)?,
             agents: reserve(agents * size_of::<Agent>())?,
-            staging: device.pinned(observations_at(agents) + agents * frame).map_err(failed)?,
-            staged: reserve(observations_at(agents) + agents * frame)?,
+            staging: device.pinned(agents * size_of::<Staged>()).map_err(failed)?,
+            seen: Arc::new(device.pinned(agents * frame).map_err(failed)?),
+            staged: reserve(agents * size_of::<Staged>())?,
+            observations: reserve(agents * frame)?,
             turn: 0,
             looks: 0,
             rows: reserve(agents * batch * abi::row_bytes(n_step))?,
@@ -339,15 +365,10 @@ impl CudaGroup {
         unsafe { stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
     }
 
-    fn observations(&self) -> u64 {
-        self.staged.offset(observations_at(self.members.len()))
-    }
-
     fn queue_record(&self) -> Result<(), CudaError> {
-        let p = self.members.len();
-        let seen = self.staging.offset(observations_at(p));
-        let args = [self.agents.at(), self.staging.at(), seen, self.staged.at(), self.observations()];
-        self.launch(&self.kernels.record, [p, 1, 1], 256, &args)
+        let (staging, seen) = (self.staging.at(), self.seen.at());
+        let args = [self.agents.at(), staging, seen, self.staged.at(), self.observations.at()];
+        self.launch(&self.kernels.record, [self.members.len(), 1, 1], 256, &args)
     }
 
     fn queue_update(&self) -> Result<(), CudaError> {
@@ -374,29 +395,44 @@ impl CudaGroup {
         self.launch(&self.kernels.refresh, [64, self.members.len(), 1], 256, &args)
     }
 
+    /// What a submission without an update begins with.
+    fn queue_enter(&self) -> Result<(), CudaError> {
+        let (staging, seen, input) = (self.staging.at(), self.seen.at(), self.networks.acting_input().at());
+        let args = [self.agents.at(), staging, seen, self.staged.at(), self.observations.at(), input];
+        self.launch(&self.kernels.enter, [self.members.len(), 1, 1], 256, &args)
+    }
+
+    fn queue_insert(&self) -> Result<(), CudaError> {
+        let input = self.networks.acting_input().at();
+        let args = [self.agents.at(), self.staged.at(), self.observations.at(), input];
+        self.launch(&self.kernels.insert, [self.members.len(), 1, 1], 256, &args)
+    }
+
     fn queue_act(&self) -> Result<(), CudaError> {
-        let (agents, nets, p) = (self.agents.at(), &self.networks, self.members.len());
-        let args = [agents, self.staged.at(), self.observations(), nets.acting_input().at()];
-        self.launch(&self.kernels.insert, [p, 1, 1], 256, &args)?;
-        nets.queue_acting(&self.stream)?;
-        let args = [agents, nets.acting_outputs().at(), self.staged.at(), self.decisions.at()];
-        self.launch(&self.kernels.choose, [p, 1, 1], 256, &args)
+        self.networks.queue_acting(&self.stream)?;
+        let outputs = self.networks.acting_outputs().at();
+        let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()];
+        self.launch(&self.kernels.choose, [self.members.len(), 1, 1], 256, &args)
     }
 
     fn capture(&self) -> Result<Graphs, CudaError> {
         let graphs = Graphs {
             step: self.stream.capture(|| {
-                self.queue_record()?;
+                self.queue_enter()?;
                 self.queue_act()
             })?,
             learn: self.stream.capture(|| {
                 self.queue_record()?;
                 self.queue_update()?;
+                self.queue_insert()?;
                 self.queue_act()
             })?,
             record: self.stream.capture(|| self.queue_record())?,
             update: self.stream.capture(|| self.queue_update())?,
-            act: self.stream.capture(|| self.queue_act())?,
+            act: self.stream.capture(|| {
+                self.queue_insert()?;
+                self.queue_act()
+            })?,
         };
         for graph in [&graphs.step, &graphs.learn, &graphs.record, &graphs.update, &graphs.act] {
             graph.upload()?;
@@ -448,6 +484,11 @@ impl CudaGroup {
         answered
     }
 
+    /// An agent's part of the memory for observations.
+    fn room(&self, agent: usize) -> Room {
+        Room { memory: self.seen.clone(), range: agent * self.frame..(agent + 1) * self.frame }
+    }
+
     fn clear_staged(&mut self) {
         let agents = self.members.len();
         self.staging.host_bytes()[..agents * size_of::<Staged>()].fill(0);
@@ -458,6 +499,7 @@ impl Kernels {
     fn new(device: &Device, text: &str) -> Result<Kernels, CudaError> {
         let module = device.compile("learner", text, false)?;
         Ok(Kernels {
+            enter: module.kernel("enter")?,
             record: module.kernel("record")?,
             insert: module.kernel("insert")?,
             gather: module.kernel("gather")?,

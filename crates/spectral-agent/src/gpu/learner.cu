@@ -16,15 +16,16 @@
 #define HELD_VALUES 2048
 #define HELD_ROWS (ACTIONS * BATCH <= HELD_VALUES ? BATCH : HELD_VALUES / ACTIONS)
 
-// grid P: takes what the host staged out of its memory, and completes the current observation with what its action brought.
-KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations) {
+// What the host staged, out of its memory.
+static __device__ void fetch(const Staged* staging, const void* seen, Staged* staged, void* observations) {
     const u64 at = (u64)blockIdx.x * OBSERVATION;
     copy_observation((const Element*)seen + at, (Element*)observations + at);
-    if (thread() != 0) return;
-    const Staged outcome = staging[blockIdx.x];
-    staged[blockIdx.x] = outcome;
-    if (!outcome.active || !outcome.has_outcome) return;
-    const Agent& agent = agents[blockIdx.x];
+    if (thread() == 0) staged[blockIdx.x] = staging[blockIdx.x];
+}
+
+// Completes the current observation with what its action brought.
+static __device__ void complete(const Agent& agent, const Staged& outcome) {
+    if (thread() != 0 || !outcome.active || !outcome.has_outcome) return;
     Counters& counters = *agent.counters;
     const u64 slot = counters.newest % agent.capacity;
     agent.actions[slot] = (u8)outcome.action;
@@ -35,10 +36,8 @@ KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, St
     counters.newest += 1;
 }
 
-// grid P: stores the new observation as the current one and stacks it for acting.
-KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
-    if (!staged[blockIdx.x].active) return;
-    const Agent agent = agents[blockIdx.x];
+// Stores the new observation as the current one and stacks it for acting.
+static __device__ void store(const Agent& agent, const void* observations, void* acting_input) {
     const u64 newest = agent.counters->newest;
     const bool starts = agent.counters->starting != 0;
     const u64 slot = newest % agent.capacity;
@@ -48,6 +47,28 @@ KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observati
     const Stack stack = find_stack(agent, newest, slot, observation, starts);
     write_stack(stack, (Element*)acting_input + (u64)blockIdx.x * OBSERVATION * STACK);
     if (thread() == 0) agent.flags[slot] = starts ? START : 0;
+}
+
+// grid P: a step without an update begins.
+KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations,
+                     void* acting_input) {
+    const Agent agent = agents[blockIdx.x];
+    fetch(staging, seen, staged, observations);
+    __syncthreads();
+    complete(agent, staged[blockIdx.x]);
+    __syncthreads();
+    if (staged[blockIdx.x].active) store(agent, observations, acting_input);
+}
+
+// grid P: the same in two parts, for an update in between.
+KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations) {
+    const Agent agent = agents[blockIdx.x];
+    fetch(staging, seen, staged, observations);
+    __syncthreads();
+    complete(agent, staged[blockIdx.x]);
+}
+KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
+    if (staged[blockIdx.x].active) store(agents[blockIdx.x], observations, acting_input);
 }
 
 // grid (BATCH, 2, P): draws a row and writes its stacked state (y = 0) or next state (y = 1).

@@ -267,13 +267,20 @@ impl Memory {
             .map_err(doing("copy from the device"))
     }
 
+    /// Where pinned memory starts for the host.
+    ///
+    /// # Panics
+    /// If it lies on the device.
+    pub fn host_pointer(&self) -> *mut u8 {
+        self.host.as_ref().expect("pinned memory").0
+    }
+
     /// The bytes of pinned memory. The device must not be using them meanwhile.
     ///
     /// # Panics
     /// If it lies on the device.
     pub fn host_bytes(&mut self) -> &mut [u8] {
-        let host = self.host.as_ref().expect("pinned memory");
-        unsafe { std::slice::from_raw_parts_mut(host.0, self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.host_pointer(), self.bytes) }
     }
 }
 

@@ -60,9 +60,9 @@ impl Pipeline {
         for size in sizes {
             let (agents, spilt) = (&plan.agents[first..first + size], &spilt[first..first + size]);
             first += size;
-            let team: Vec<Seat> =
+            let mut team: Vec<Seat> =
                 agents.iter().map(|agent| Seat::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
-            groups.push(match chosen {
+            let mut group: Box<dyn Group> = match chosen {
                 Chosen::Cuda(gpu) => {
                     let members: Vec<Member<'_>> = team.iter().map(Seat::member).collect();
                     devices::open(gpu, plan.precision, &members, spilt)?
@@ -71,7 +71,13 @@ impl Pipeline {
                     let learners = team.iter().map(|seat| learner(&seat.actor));
                     Box::new(CpuGroup::new(learners.collect::<Result<_, _>>()?))
                 }
-            });
+            };
+            for (agent, seat) in team.iter_mut().enumerate() {
+                if let Some(room) = group.lend(agent) {
+                    seat.borrow(room);
+                }
+            }
+            groups.push(group);
             seats.push(team.into_iter().map(Mutex::new).collect::<Vec<_>>());
         }
         Ok(Pipeline { groups, seats, threads: threads(plan)? })

@@ -5,7 +5,7 @@ use crate::devices::Member;
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
 use crate::workshop::Workshop;
-use spectral_agent::lockstep::Seen;
+use spectral_agent::lockstep::{Lent, Seen};
 use spectral_agent::replay::Outcome;
 use spectral_env::{Observation, ObservationSpec};
 
@@ -39,9 +39,13 @@ pub(super) struct Seat {
     pub(super) failure: Option<TrainError>,
 }
 
+/// Where the task leaves its observation.
 enum Buffer {
     Bytes(Vec<u8>),
     Floats(Vec<f32>),
+    /// In memory that the device reads itself.
+    LentBytes(Box<dyn Lent>),
+    LentFloats(Box<dyn Lent>),
 }
 
 impl Seat {
@@ -66,7 +70,16 @@ impl Seat {
         match &self.observation {
             Buffer::Bytes(bytes) => Seen::Planes(bytes),
             Buffer::Floats(floats) => Seen::Vector(floats),
+            Buffer::LentBytes(_) | Buffer::LentFloats(_) => Seen::Lent,
         }
+    }
+
+    /// Has the task leave its observations there from now on.
+    pub(super) fn borrow(&mut self, room: Box<dyn Lent>) {
+        self.observation = match self.actor.task().observation {
+            ObservationSpec::Planes { .. } => Buffer::LentBytes(room),
+            ObservationSpec::Vector { .. } => Buffer::LentFloats(room),
+        };
     }
 
     pub(super) fn work(&mut self, phase: Phase) {
@@ -77,6 +90,8 @@ impl Seat {
             self.actor.begin(match &mut self.observation {
                 Buffer::Bytes(bytes) => Observation::Planes(bytes),
                 Buffer::Floats(floats) => Observation::Vector(floats),
+                Buffer::LentBytes(room) => Observation::Planes(room.bytes()),
+                Buffer::LentFloats(room) => Observation::Vector(room.floats()),
             });
         }
     }

@@ -1,8 +1,8 @@
 //! A group on a GPU as a trainer sees it: submissions and what is read back.
 
-use super::{CudaGroup, failed, observations_at};
+use super::{CudaGroup, failed};
 use crate::gpu::abi::{self, Counters};
-use crate::lockstep::{Decision, DeviceFailure, Group, Seen};
+use crate::lockstep::{Decision, DeviceFailure, Group, Lent, Seen};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_nn::cuda::Weights;
@@ -15,18 +15,16 @@ impl Group for CudaGroup {
         self.members.len()
     }
 
+    fn lend(&mut self, agent: usize) -> Option<Box<dyn Lent>> {
+        Some(Box::new(self.room(agent)))
+    }
+
     fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
         self.outcome(agent, outcome);
-        let at = observations_at(self.members.len()) + agent * self.frame;
-        let to = &mut self.staging.host_bytes()[at..at + self.frame];
         match observation {
-            Seen::Planes(from) => to.copy_from_slice(from),
-            Seen::Vector(from) => {
-                assert_eq!(4 * from.len(), to.len(), "an observation as long as the task says");
-                for (to, x) in to.chunks_exact_mut(4).zip(from) {
-                    to.copy_from_slice(&x.to_le_bytes());
-                }
-            }
+            Seen::Planes(from) => self.room(agent).bytes().copy_from_slice(from),
+            Seen::Vector(from) => self.room(agent).floats().copy_from_slice(from),
+            Seen::Lent => (),
         }
     }
 
