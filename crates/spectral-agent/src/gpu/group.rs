@@ -19,8 +19,8 @@ use needs::shape_of;
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::TaskSpec;
 use spectral_nn::cuda::{
-    CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Shape, Stream, Trunk,
-    Weights,
+    CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Rank, Shape, Stream,
+    Trunk, Weights,
 };
 use spectral_nn::{Architecture, Cpu, Network, Which};
 use std::sync::Arc;
@@ -48,6 +48,7 @@ pub struct CudaGroup {
     device: Device,
     /// Everything but updates. Tasks wait for actions, so these go before other groups' updates.
     stream: Stream,
+    /// The layers of an update, one after the other; what nobody waits for runs beside it.
     updates: Stream,
     fork: Event,
     join: Event,
@@ -214,8 +215,8 @@ impl CudaGroup {
         let agents = trainees.len();
         let reserve = |bytes: usize| device.zeros(bytes).map_err(failed);
         let mut group = CudaGroup {
-            stream: device.urgent_stream().map_err(failed)?,
-            updates: device.stream().map_err(failed)?,
+            stream: device.ranked_stream(Rank::First).map_err(failed)?,
+            updates: device.ranked_stream(Rank::Second).map_err(failed)?,
             fork: device.mark().map_err(failed)?,
             join: device.mark().map_err(failed)?,
             agents: reserve(agents * size_of::<Agent>())?,

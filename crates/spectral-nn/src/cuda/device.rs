@@ -164,16 +164,20 @@ impl Device {
         Ok(Memory { device: self.clone(), at: host as u64, bytes, host: Some(Host(host.cast())) })
     }
 
-    /// A stream of its own.
+    /// A stream of its own, of the lowest rank.
     pub fn stream(&self) -> Result<Stream, CudaError> {
         Ok(Stream { stream: self.context.new_stream().map_err(doing("make a stream"))? })
     }
 
-    /// A stream whose kernels go before those of others where both wait for room on the device.
-    pub fn urgent_stream(&self) -> Result<Stream, CudaError> {
+    /// A stream whose kernels go before those of streams of lower rank where both wait for room on the device.
+    pub fn ranked_stream(&self, rank: Rank) -> Result<Stream, CudaError> {
         self.bind()?;
-        let (_, greatest) = result::stream::get_priority_range().map_err(doing("say its priorities"))?;
-        let stream = self.context.new_stream_with_priority(greatest).map_err(doing("make a stream"))?;
+        let (least, greatest) = result::stream::get_priority_range().map_err(doing("say its priorities"))?;
+        let priority = match rank {
+            Rank::First => greatest,
+            Rank::Second => (least + greatest) / 2,
+        };
+        let stream = self.context.new_stream_with_priority(priority).map_err(doing("make a stream"))?;
         Ok(Stream { stream })
     }
 
@@ -359,6 +363,15 @@ impl Shape {
     pub fn new(grid: [usize; 3], threads: usize) -> Shape {
         Shape { grid, threads, shared: 0 }
     }
+}
+
+/// How much a stream's work is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// Before all others.
+    First,
+    /// Before ordinary streams.
+    Second,
 }
 
 /// Work in order.

@@ -15,7 +15,9 @@ mod shapes;
 mod source;
 
 pub use compile::{Module, check, has_compiler};
-pub use device::{Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Plain, Shape, Stream};
+pub use device::{
+    Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Plain, Rank, Shape, Stream,
+};
 pub use networks::{Member, Networks, Pass, Weights};
 pub use shapes::{Precision, Trunk};
 pub use source::{Target, network_source};
