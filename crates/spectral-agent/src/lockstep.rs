@@ -67,8 +67,8 @@ pub trait Group: Send {
         self.len() == 0
     }
 
-    /// Room for an agent's observations, so that whoever makes one need not hand it over; to be asked for once per agent.
-    /// `None` if the device takes observations only from [`stage`](Group::stage).
+    /// Room for an agent's observations, so that whoever makes one need not hand it over. `None` if the device
+    /// takes observations only from [`stage`](Group::stage), or if the room was lent before; an agent with room lent always uses it.
     fn lend(&mut self, _agent: usize) -> Option<Box<dyn Lent>> {
         None
     }
@@ -77,7 +77,7 @@ pub trait Group: Send {
     /// a restore at which the last outcome had been recorded already) and the observation that followed.
     fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>);
 
-    /// Starts the work for the staged agents and returns at once. An update changes the agents whose replay holds
+    /// Starts the work for the staged agents and returns at once; [`wait`](Group::wait) must come before the next. An update changes the agents whose replay holds
     /// something to learn from.
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure>;
 

@@ -152,7 +152,7 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
         }
         let queue = || {
             nets.queue_acting(&stream)?;
-            nets.queue_until_targets(&stream, || Ok(()))?;
+            nets.queue_until_targets(&stream, |_, _| Ok(()), |_| Ok(()))?;
             nets.queue_head(&stream, Pass::Online)?;
             nets.queue_backward(&stream)
         };
@@ -247,6 +247,13 @@ fn outputs_gradients_and_steps_are_those_of_the_cpu() {
             layers: |input, head| Architecture::mlp(input, &[128, 96], head),
             heads: vec![(3, 1); 3],
             batch: 32,
+        },
+        Case {
+            name: "mlp, wide",
+            input: Input::Vector { len: 64 },
+            layers: |input, head| Architecture::mlp(input, &[128, 128, 512], head),
+            heads: vec![(3, 1); 2],
+            batch: 20,
         },
         Case {
             name: "nature, batch 128",

@@ -62,7 +62,7 @@ struct Agent {
     u64 error_correction;  // 0 or 1
     u64 undo_last_layer;   // 0 or 1
     u64 parameters;        // floats in `online`
-    u16* online_half;      // copies of `online` and `target` in bf16, or null
+    u16* online_half;      // copies of `online` and `target` in bf16, current where layers use them; or null
     u16* target_half;
     double discount;
     double learning_rate;

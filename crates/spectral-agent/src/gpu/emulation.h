@@ -81,7 +81,9 @@ static void call(void* kernel, void** a, unsigned count) {
         case 3: ((void (*)(V, V, V))kernel)(a[0], a[1], a[2]); break;
         case 4: ((void (*)(V, V, V, V))kernel)(a[0], a[1], a[2], a[3]); break;
         case 5: ((void (*)(V, V, V, V, V))kernel)(a[0], a[1], a[2], a[3], a[4]); break;
+        case 6: ((void (*)(V, V, V, V, V, V))kernel)(a[0], a[1], a[2], a[3], a[4], a[5]); break;
         case 7: ((void (*)(V, V, V, V, V, V, V))kernel)(a[0], a[1], a[2], a[3], a[4], a[5], a[6]); break;
+        default: abort();
     }
 }
 

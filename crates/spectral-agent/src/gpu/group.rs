@@ -66,6 +66,8 @@ pub struct CudaGroup {
     turn: u64,
     /// How often the host has looked for an answer to the latest.
     looks: u32,
+    /// Agents whose part of `seen` was lent.
+    lent: Vec<bool>,
     rows: Memory,
     targets: Memory,
     returns: Memory,
@@ -144,8 +146,8 @@ impl Room {
 
 impl Lent for Room {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: pinned memory that stays as long as this does; each agent's part is lent once, and the group itself touches it
-        // only for agents whose observations are staged otherwise.
+        // SAFETY: pinned memory that stays as long as this does; each agent's part is lent once, after which the group itself
+        // does not touch it any more.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
     }
 
@@ -226,6 +228,7 @@ impl CudaGroup {
             observations: reserve(agents * frame)?,
             turn: 0,
             looks: 0,
+            lent: vec![false; agents],
             rows: reserve(agents * batch * abi::row_bytes(n_step))?,
             targets: reserve(4 * agents * batch * text.most_outputs)?,
             returns: reserve(4 * agents * batch * text.most_encoded)?,
@@ -377,9 +380,16 @@ impl CudaGroup {
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
         let stream = &self.updates;
         stream.wait_for(&self.stream, &self.fork)?;
-        let args = [agents, rows, self.staged.at(), nets.input().at()];
-        self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], 256, &args)?;
-        nets.queue_until_targets(stream, || {
+        let inputs = |stream: &Stream, pass: Option<Pass>| {
+            let (first, sets) = match pass {
+                None => (0, 2),
+                Some(Pass::Online) => (0, 1),
+                Some(Pass::Target) => (1, 1),
+            };
+            let args = [agents, rows, self.staged.at(), nets.input().at(), first];
+            self.launch_on(stream, &self.kernels.gather, [self.batch, sets, p], 256, &args)
+        };
+        nets.queue_until_targets(stream, inputs, |stream| {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
             self.launch_on(stream, &self.kernels.targets, [p, 1, 1], 512, &args)
         })?;

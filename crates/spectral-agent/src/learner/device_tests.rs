@@ -102,6 +102,11 @@ struct Life {
     tolerance: f64,
     rng: Stream,
     learned: usize,
+    gathered: usize,
+    /// What the host has staged, observations as words.
+    staging: &'static mut [Staged],
+    seen: &'static mut [u32],
+    observations: &'static mut [u32],
 }
 
 fn pointer<T>(buffer: &mut [T]) -> *mut c_void {
@@ -150,10 +155,14 @@ impl Life {
             rows: emulator.buffer(vec![0; population * BATCH * abi::row_bytes(N_STEP) / 8]),
             acting: emulator.buffer(vec![0; population * stacked]),
             input: emulator.buffer(vec![0; 2 * population * BATCH * stacked]),
-            emulator,
             tolerance,
             rng: Stream::new(9, Purpose::Other, 5),
             learned: 0,
+            gathered: 0,
+            staging: emulator.buffer(vec![Staged::default(); population]),
+            seen: emulator.buffer(vec![0; population * observation.len()]),
+            observations: emulator.buffer(vec![0; population * observation.len()]),
+            emulator,
             source,
             learners,
         })
@@ -203,14 +212,14 @@ impl Life {
         }
     }
 
-    fn record(&mut self, step: usize) {
-        let staging = self.emulator.buffer(vec![Staged::default(); self.learners.len()]);
-        for (p, staging) in staging.iter_mut().enumerate() {
+    /// Stages an outcome and an observation for everybody, and tells the learners the outcomes.
+    fn stage(&mut self, step: usize) {
+        for p in 0..self.learners.len() {
             let outcome = self.outcome(step);
             // Each agent sits out a step now and then.
             let active = (step + p) % 11 != 4;
             let first = self.learners[p].transitions() == 0 && step < 2;
-            *staging = Staged {
+            self.staging[p] = Staged {
                 active: active.into(),
                 has_outcome: (!first).into(),
                 action: outcome.action.into(),
@@ -224,32 +233,44 @@ impl Life {
                 self.learners[p].record(outcome);
             }
         }
+        let vector = matches!(self.observation, ObservationSpec::Vector { .. });
+        for word in self.seen.iter_mut() {
+            *word = match vector {
+                true => self.rng.unit_f32().to_bits(),
+                false => u32::from_ne_bytes(std::array::from_fn(|_| self.rng.below(256) as u8)),
+            };
+        }
+    }
+
+    /// Has the device fetch what was staged: all of a step without an update, or its first part.
+    fn fetch(&mut self, whole: bool) {
         let grid = [self.learners.len(), 1, 1];
-        let size = if matches!(self.observation, ObservationSpec::Vector { .. }) { 4 } else { 1 };
-        let bytes = size * self.learners.len() * self.observation.len();
-        let seen: Vec<u8> = (0..bytes).map(|_| self.rng.below(256) as u8).collect();
-        let (seen, copied) = (self.emulator.buffer(seen), self.emulator.buffer(vec![0u8; bytes]));
-        let (from, to) = (pointer(staging), pointer(self.staged));
-        self.emulator.launch(
-            "record",
-            grid,
-            [pointer(self.agents), from, pointer(seen), to, pointer(copied)],
-        );
-        assert!(seen == copied && staging == self.staged, "the device has what was staged");
+        let (agents, from, seen) = (pointer(self.agents), pointer(self.staging), pointer(self.seen));
+        let (to, observations) = (pointer(self.staged), pointer(self.observations));
+        match whole {
+            true => self.emulator.launch(
+                "enter",
+                grid,
+                [agents, from, seen, to, observations, pointer(self.acting)],
+            ),
+            false => self.emulator.launch("record", grid, [agents, from, seen, to, observations]),
+        }
+        assert!(self.staging == self.staged, "the device has what was staged");
         for (twin, learner) in self.twins.iter().zip(&self.learners) {
             assert_eq!(twin.counters().newest, learner.transitions());
         }
     }
 
-    fn observe_and_act(&mut self) {
+    fn insert(&mut self) {
+        let (staged, observations) = (pointer(self.staged), pointer(self.observations));
+        let arguments = [pointer(self.agents), staged, observations, pointer(self.acting)];
+        self.emulator.launch("insert", [self.learners.len(), 1, 1], arguments);
+    }
+
+    fn act(&mut self) {
         let (population, len) = (self.learners.len(), self.observation.len());
-        let bytes: Vec<u8> = (0..population * len).map(|_| self.rng.below(256) as u8).collect();
-        let floats: Vec<f32> = (0..population * len).map(|_| self.rng.unit_f32()).collect();
-        let (bytes, floats) = (self.emulator.buffer(bytes), self.emulator.buffer(floats));
-        let vector = matches!(self.observation, ObservationSpec::Vector { .. });
-        let from = if vector { pointer(floats) } else { pointer(bytes) };
-        let arguments = [pointer(self.agents), pointer(self.staged), from, pointer(self.acting)];
-        self.emulator.launch("insert", [population, 1, 1], arguments);
+        let bytes: Vec<u8> = self.seen.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let floats: Vec<f32> = self.seen.iter().map(|&bits| f32::from_bits(bits)).collect();
         let outputs = self.emulator.buffer(vec![0.0f32; population * self.pitch]);
         let mut wanted = vec![None; population];
         for p in (0..population).filter(|&p| self.staged[p].active == 1) {
@@ -293,11 +314,27 @@ impl Life {
     }
 
     /// One update on both sides. `poisoned` is an agent whose online outputs turn into something that is not finite.
+    /// One set after the other, as large populations do, and both at once in turns.
+    fn gather(&mut self) {
+        self.gathered += 1;
+        let (at, of) = (pointer(self.agents), self.learners.len());
+        let (rows, staged, input) = (pointer(self.rows), pointer(self.staged), pointer(self.input));
+        let sets = |first: usize, sets: usize| {
+            let first = std::ptr::without_provenance_mut(first);
+            self.emulator.launch("gather", [BATCH, sets, of], [at, rows, staged, input, first]);
+        };
+        if self.gathered.is_multiple_of(2) {
+            sets(0, 2);
+        } else {
+            sets(1, 1);
+            sets(0, 1);
+        }
+    }
+
     fn update(&mut self, poisoned: Option<usize>) {
         let population = self.learners.len();
         let same = same(self.tolerance);
-        let arguments = [pointer(self.agents), pointer(self.rows), pointer(self.staged), pointer(self.input)];
-        self.emulator.launch("gather", [BATCH, 2, population], arguments);
+        self.gather();
         for p in 0..population {
             let learns = self.staged[p].active == 1 && self.learners[p].can_update();
             assert_eq!(self.twins[p].counters().learns, u64::from(learns));
@@ -445,7 +482,10 @@ impl Life {
 
     fn live(&mut self, steps: usize) {
         for step in 0..steps {
-            self.record(step);
+            self.stage(step);
+            // What happens between the two parts of a step now and then.
+            let whole = step % 4 == 1 && step % 24 != 15 && step != CAPACITY + 20;
+            self.fetch(whole);
             if step % 4 == 3 {
                 self.update(None);
             }
@@ -459,14 +499,16 @@ impl Life {
                     twin.counters[0].floor = floor;
                 }
             }
-            self.observe_and_act();
+            if !whole {
+                self.insert();
+            }
+            self.act();
         }
         self.check_records();
         self.update(Some(1));
         // Nothing moves an agent whose values are not finite, and the others go on.
         let before = *self.twins[1].counters();
-        let arguments = [pointer(self.agents), pointer(self.rows), pointer(self.staged), pointer(self.input)];
-        self.emulator.launch("gather", [BATCH, 2, self.learners.len()], arguments);
+        self.gather();
         assert_eq!(*self.twins[1].counters(), before);
         assert_eq!(self.twins[0].counters().learns, 1);
     }

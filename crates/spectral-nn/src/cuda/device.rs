@@ -233,11 +233,6 @@ impl Memory {
         self.at + offset as u64
     }
 
-    /// True if it lies in the host's memory.
-    pub fn is_pinned(&self) -> bool {
-        self.host.is_some()
-    }
-
     /// How long it is.
     pub fn len(&self) -> usize {
         self.bytes
@@ -456,11 +451,6 @@ impl Event {
     /// Milliseconds from this event to a later one, both reached.
     pub fn milliseconds_until(&self, later: &Event) -> Result<f32, CudaError> {
         self.0.elapsed_ms(&later.0).map_err(doing("measure time"))
-    }
-
-    /// True once everything queued before it is done.
-    pub fn reached(&self) -> Result<bool, CudaError> {
-        self.0.try_is_complete().map_err(doing("finish its work"))
     }
 }
 

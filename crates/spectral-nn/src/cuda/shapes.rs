@@ -54,6 +54,8 @@ const SPLIT_COST: usize = 3;
 /// them, and the blocks that share a multiprocessor; as `Copied` in `copied.cuh`.
 const COPIED_DEEP: usize = 64;
 const COPIED_STAGES: usize = 3;
+/// With lines along the reduction there are more blocks, which are to be at work all at once.
+const COPIED_STAGES_ALONG: usize = 2;
 const COPIED_BLOCKS: usize = 5;
 
 /// The largest batch for which a layer's backward pass keeps its sums in registers.
@@ -110,7 +112,7 @@ impl Trunk {
         self.layers.get(l).unwrap_or(&self.head)
     }
 
-    /// Whether layer l's backward pass and Adam are one kernel.
+    /// Whether layer l's gradients need not go to memory: `linear_backward` or, for some layers, `linear_stream` takes the step.
     pub(super) fn fused(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
         let layer = self.layer(l);
         let fits = backward_shared(layer.filters == 0, batch, precision) <= target.shared;
@@ -133,7 +135,7 @@ impl Trunk {
         let layer = self.layer(l);
         let units = layer.filters;
         // Whole tensor core tiles for every warp.
-        let whole = units.is_multiple_of(8 * STREAM_WARPS)
+        let whole = units.is_multiple_of(16 * STREAM_WARPS)
             && units <= 512
             && layer.fan_in().is_multiple_of(STREAM_INPUTS);
         // The copy engine moves multiples of 16 bytes.
@@ -141,9 +143,7 @@ impl Trunk {
         let fits = units > 0 && batch <= 32 && stream_shared(units, batch) <= target.shared;
         // In bf16 the copies of its weights must suit the other passes.
         let copies = precision != Precision::Bf16
-            || (units.is_multiple_of(COPIED_DEEP)
-                && layer.fan_in().is_multiple_of(COPIED_DEEP)
-                && layer.weights_at.is_multiple_of(8));
+            || (layer.fan_in().is_multiple_of(COPIED_DEEP) && layer.weights_at.is_multiple_of(8));
         target.hopper
             && self.fused(l, batch, precision, target)
             && l > 0
@@ -158,7 +158,7 @@ impl Trunk {
         precision == Precision::Bf16 && self.streamed(l, batch, precision, target)
     }
 
-    /// Bytes of device memory that a population needs, but for replay: parameters, target parameters and both moments,
+    /// Bytes of device memory that a population needs, but for replay: parameters, target parameters, copies and both moments,
     /// and activations and gradients for every sample.
     pub fn memory_bytes(&self, outputs: &[usize], batch: usize, precision: Precision) -> u64 {
         let agents = outputs.len() as u64;
@@ -269,9 +269,11 @@ impl Cut {
     /// Bytes of dynamic shared memory of products with copies of weights; `along`: their lines run along the reduction.
     pub fn copied_shared(&self, along: bool) -> usize {
         let line = |numbers: usize| numbers / 2 + 4;
-        let (lines, length) =
-            if along { (self.tile.columns, COPIED_DEEP) } else { (COPIED_DEEP, self.tile.columns) };
-        4 * COPIED_STAGES * (self.tile.rows * line(COPIED_DEEP) + lines * line(length))
+        let (lines, length, stages) = match along {
+            true => (self.tile.columns, COPIED_DEEP, COPIED_STAGES_ALONG),
+            false => (COPIED_DEEP, self.tile.columns, COPIED_STAGES),
+        };
+        4 * stages * (self.tile.rows * line(COPIED_DEEP) + lines * line(length))
     }
 
     pub fn input_gradient(

@@ -218,15 +218,17 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let even = size.outputs.iter().all(|n| n.is_multiple_of(2)) || !head;
         let vector = even && a.filters.is_multiple_of(2) && a.weights_at.is_multiple_of(2);
         let apart = trunk.learns_apart(l);
+        // In two launches, each needs one kind of the head's gradients only.
+        let both = head && !apart;
         let mut backward = |name: &str, down: bool, learn: bool| {
             out(format!(
                 "extern \"C\" __global__ void __launch_bounds__(256, {}) {name}_{l}(const Net* nets, const {input}* input, \
                  const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
-                 static_assert(Backward<{delta}, {head}, {batch}>::SHARED == {}, \"as the host reckons\"); \
-                 linear_backward<L{l}, {input}, {delta}, {head}, {vector}, {down}, {learn}, {batch}>(nets, input, last, \
+                 static_assert(Backward<{delta}, {both}, {batch}>::SHARED == {}, \"as the host reckons\"); \
+                 linear_backward<L{l}, {input}, {delta}, {both}, {vector}, {down}, {learn}, {batch}>(nets, input, last, \
                  trunk, pitch, scale, input_delta); }}",
-                if head { 2 } else { BACKWARD_BLOCKS },
-                backward_shared(head, batch, size.precision),
+                BACKWARD_BLOCKS,
+                backward_shared(both, batch, size.precision),
             ))
         };
         if apart {
@@ -269,11 +271,12 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     }
     if streamed {
         out(format!(
-            "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, {STREAM_ROOM}) backward_{l}(const Net* nets, \
-             int agents, const {input}* input, const {delta}* delta, float scale) {{ \
+            "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, {}) backward_{l}(const Net* nets, \
+             int agents, const {input}* input, const {delta}* delta, float scale, u32* pool) {{ \
              typedef Streamed<L{l}, {batch}> Z; \
              static_assert(Z::SHARED == {} && Z::THREADS + 32 == {STREAM_THREADS}, \"as the host reckons\"); \
-             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale); }}",
+             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale, pool); }}",
+            if size.precision == Precision::Bf16 { STREAM_ROOM } else { 1 },
             stream_shared(a.filters, batch),
         ));
         return;
@@ -344,7 +347,7 @@ const STREAM_STAGES: usize = 2;
 /// Inputs of a tile.
 pub(super) const STREAM_INPUTS: usize = 8;
 /// Blocks as large as one of `linear_stream` that a multiprocessor should find registers for: so few each that every quarter of
-/// the multiprocessor has half of its registers left for a convolution.
+/// the multiprocessor has half of its registers left for a convolution. In TF32 no convolution would fit beside it.
 const STREAM_ROOM: usize = 3;
 /// The smallest population whose convolutions are cut to run beside it: smaller ones leave room anyway.
 const BESIDE_FROM: usize = 4;
@@ -356,5 +359,5 @@ pub(super) const STREAM_THREADS: usize = 32 * (STREAM_WARPS + 1);
 pub(super) fn stream_shared(units: usize, batch: usize) -> usize {
     let stage = 3 * STREAM_INPUTS * (units + 8);
     let inputs = batch.next_multiple_of(16) * (STREAM_INPUTS + 1);
-    4 * (STREAM_STAGES * stage + 2 * inputs + 4 * STREAM_STAGES)
+    4 * (STREAM_STAGES * stage + 2 * inputs + 6 * STREAM_STAGES)
 }

@@ -16,11 +16,14 @@ impl Group for CudaGroup {
     }
 
     fn lend(&mut self, agent: usize) -> Option<Box<dyn Lent>> {
-        Some(Box::new(self.room(agent)))
+        let lent = std::mem::replace(&mut self.lent[agent], true);
+        (!lent).then(|| Box::new(self.room(agent)) as Box<dyn Lent>)
     }
 
     fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
         self.outcome(agent, outcome);
+        let lent = matches!(observation, Seen::Lent);
+        assert_eq!(lent, self.lent[agent], "observations lie where room was lent for them, if it was");
         match observation {
             Seen::Planes(from) => self.room(agent).bytes().copy_from_slice(from),
             Seen::Vector(from) => self.room(agent).floats().copy_from_slice(from),
@@ -57,7 +60,7 @@ impl Group for CudaGroup {
         // A device that is lost never answers; the driver knows, but takes long to say.
         self.looks += 1;
         if self.looks.is_multiple_of(LOOKS) {
-            self.stream.is_done().map_err(failed)?;
+            return self.stream.is_done().map_err(failed);
         }
         Ok(false)
     }

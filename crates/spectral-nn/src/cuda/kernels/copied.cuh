@@ -8,7 +8,7 @@
 // ALONG: the weights' lines run along the reduction, else across it.
 template <class T, bool ALONG>
 struct Copied {
-    static constexpr int DEEP = 64, STAGES = 3;
+    static constexpr int DEEP = 64, STAGES = ALONG ? 2 : 3;
     static constexpr int LINES = ALONG ? T::BN : DEEP, LENGTH = ALONG ? DEEP : T::BN;
     // Words; lines start 4 banks apart.
     static constexpr int A_PITCH = DEEP / 2 + 4, B_PITCH = LENGTH / 2 + 4;

@@ -1,4 +1,4 @@
-// The whole backward pass of a fully connected layer in one kernel: while a tile of weights and its moments are in
+// The whole backward pass of a fully connected layer in one kernel, or a head's in two: while a tile of weights and its moments are in
 // registers, they give the gradient of the input, receive their own gradient and take their step of Adam. Every parameter
 // is read once and written once; its gradient never goes to memory.
 //
@@ -22,12 +22,12 @@ struct Backward {
 
 // Output gradients of a slab of units as numbers [sample][unit], zeros beyond the batch and the last unit. Hidden layers'
 // gradients (WIDE) are read 16 bytes at a time.
-template <class S, bool WIDE, class D, int PITCH = S::PITCH, int THREADS = 256>
+template <class S, bool WIDE, class D>
 __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, int batch, int first, int units) {
     constexpr int N = WIDE ? 16 / (int)sizeof(D) : 2;
     const int per_line = min(S::SLAB, (units - first + 15) / 16 * 16) / N;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < S::BP * per_line; i += THREADS) {
+    for (int i = threadIdx.x; i < S::BP * per_line; i += 256) {
         int b = i / per_line, u = i % per_line * N;
         Raw<D, N> raw;
         if (WIDE) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_deltas(u32* to, const D* from, int pitch, i
         }
         u32 words[N / PER_WORD];
         words_of<D, N>(raw, words);
-        u32* line = to + (b * PITCH + u) / PER_WORD;
+        u32* line = to + (b * S::PITCH + u) / PER_WORD;
 #pragma unroll
         for (int j = 0; j < N / PER_WORD; j++) line[j] = words[j];
     }
