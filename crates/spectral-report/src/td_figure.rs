@@ -72,7 +72,8 @@ pub(crate) fn panel(
     };
     if titled {
         let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
-        let note = if agent.provisional { " (unfinished)" } else { "" };
+        let clips = if agent.clips_rewards() { " (of clipped rewards)" } else { "" };
+        let note = if agent.provisional { " (unfinished)" } else { clips };
         canvas.text((plot.left, plot.top - 11.0), &format!("{}{note}", agent.name), lettering);
     }
     plot.frame(canvas, "", "emulator frames");

@@ -129,10 +129,11 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     sentences
 }
 
-/// At how many of the player's scores each agent's values were accurate in the end.
+/// At how many of the player's scores each agent's values were accurate in the end. Values of clipped rewards are not
+/// those of the task, so agents that clip are left out.
 fn td_finding(task: &Task<'_>) -> Option<String> {
     let mut parts = Vec::new();
-    for agent in &task.agents {
+    for agent in task.agents.iter().filter(|agent| !agent.clips_rewards()) {
         let ends: Vec<f64> =
             agent.td_lines.iter().filter_map(|line| line.values.iter().rev().find_map(|v| *v)).collect();
         if !ends.is_empty() {
@@ -145,6 +146,15 @@ fn td_finding(task: &Task<'_>) -> Option<String> {
             "Player's scores at which the TD error ended at or below {CRUCIAL_PERCENT}% of the target: {}.",
             list(&parts)
         )
+    })
+}
+
+/// Whose TD errors are of clipped rewards, for the caption of the figure that shows them.
+pub(crate) fn td_of_clipped_rewards(task: &Task<'_>) -> Option<String> {
+    let clipping = |agent: &&Agent<'_>| agent.clips_rewards() && !agent.td_lines.is_empty();
+    let names: Vec<String> = task.agents.iter().filter(clipping).map(|agent| agent.name.clone()).collect();
+    (!names.is_empty()).then(|| {
+        format!("The errors of {} are of clipped rewards: do not compare them with the others.", list(&names))
     })
 }
 

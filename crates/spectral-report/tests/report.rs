@@ -92,6 +92,11 @@ fn the_page_needs_nothing_from_outside_and_says_what_was_run() {
     assert!(page.contains("The sign of this reward is plain Pong &amp; no more."));
     let pong = number_between(&page, "id=\"exponential-pong-mini\"", "</section>");
     assert!(pong.contains("plain Pong"), "a task's remark stands in its section");
+    assert!(
+        pong.contains("The errors of clipped are of clipped rewards"),
+        "errors of other units are marked"
+    );
+    assert!(page.contains("<dd>3, merged by task</dd>"));
     assert!(pong.contains("seed 1001 was stopped at 86k frames (values stopped being finite)"));
     let ponglantis = number_between(&page, "id=\"ponglantis-mini\"", "</section>");
     assert!(ponglantis.contains("seed 1002 was interrupted at 104k of 150k frames"));
@@ -125,6 +130,8 @@ fn rows_hold_finished_seeds_only_and_words_follow_the_numbers() {
     let words = pong.findings.join(" ");
     assert!(words.contains("clipped has the highest mean score"), "{words}");
     assert!(words.contains("lies below clipped") && words.contains("lies above popart"), "{words}");
+    let accurate = pong.findings.iter().find(|finding| finding.starts_with("Player's scores")).unwrap();
+    assert!(accurate.contains("popart at") && !accurate.contains("clipped"), "{accurate}");
     assert!(pong.warnings.iter().any(|warning| warning.contains("Fewer than 5 finished seeds")));
     let table = text_table(&summary);
     assert!(table.contains("2 of 3") && table.contains("90% interval"), "{table}");
@@ -417,6 +424,7 @@ fn a_film_is_embedded_if_it_is_one_and_small_enough() {
     assert!(!page().unwrap().contains("At play"));
     write_clip(&run, "spectral-s1", GIF);
     assert!(page().unwrap().contains("<img alt=\"spectral at play, seed 1\""));
+    assert!(page().unwrap().contains("the one seed that was filmed"));
     write_clip(&run, "spectral-s1", b"not a film");
     assert!(page().unwrap_err().contains("is no GIF"));
     let mut long = GIF.to_vec();
@@ -424,6 +432,30 @@ fn a_film_is_embedded_if_it_is_one_and_small_enough() {
     write_clip(&run, "spectral-s1", &long);
     let page = page().unwrap();
     assert!(page.contains("too large to embed; record fewer steps") && !page.contains("<img"));
+}
+
+#[test]
+fn a_film_says_how_its_seed_compares_with_the_agent() {
+    let root = tempfile::tempdir().unwrap();
+    let seeds = [(1, 2.0), (2, 6.0), (3, 10.0)];
+    let population = seeds.map(|(seed, end)| member("spectral", seed, (end, end, 1.0), 0.001, 20_000));
+    let run = root.path().join("run");
+    write_run(&run, "pong-mini", 20_000, false, &population);
+    write_run(&root.path().join("other"), "2048", 20_000, false, &population);
+    let page = || {
+        let runs = read_runs(&[run.clone(), root.path().join("other")]).unwrap();
+        fs::read_to_string(write_report(&runs, &options(&root.path().join("report"))).unwrap().html).unwrap()
+    };
+    write_clip(&run, "spectral-s1", GIF);
+    let alone = page();
+    assert!(alone.contains("the one seed that was filmed, typical or not"));
+    assert!(alone.contains("</b> seed 1; final score 2.00 (the agent’s mean: 6.00)"));
+    assert!(alone.contains("<dt>Run directories</dt><dd>2</dd>"), "two tasks, and nothing to merge");
+    write_clip(&run, "spectral-s2", GIF);
+    let two = page();
+    assert!(
+        two.contains("of the seeds that were filmed, the one nearest") && two.contains("</b> seed 2; final")
+    );
 }
 
 #[test]

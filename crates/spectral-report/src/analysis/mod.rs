@@ -92,6 +92,11 @@ impl<'a> Agent<'a> {
         self.finished.iter().chain(&self.unfinished).copied()
     }
 
+    /// Whether its values are of clipped rewards, so that its TD errors cannot be compared with other agents'.
+    pub(crate) fn clips_rewards(&self) -> bool {
+        self.members().any(|run| run.codec == "clipped")
+    }
+
     pub(crate) fn curves(&self, clock: Clock) -> &Curves<'a> {
         match clock {
             Clock::Frames => &self.by_frames,

@@ -54,8 +54,11 @@ impl Clips {
                 too_large.push(path.display().to_string());
                 continue;
             };
+            let mean = task.row(&agent.name).filter(|row| row.per_seed.len() > 1).and_then(|row| row.mean);
+            let beside =
+                mean.map_or_else(String::new, |mean| format!(" (the agent’s mean: {})", number(mean)));
             let score = final_score(&run.episodes)
-                .map_or_else(String::new, |score| format!("; final score {}", number(score)));
+                .map_or_else(String::new, |score| format!("; final score {}{beside}", number(score)));
             writeln!(
                 films,
                 "<figure class=\"clip\" data-figure=\"clip\" data-agent=\"{0}\" style=\"--agent:{1}\">\
@@ -70,9 +73,16 @@ impl Clips {
         if films.is_empty() && too_large.is_empty() {
             return String::new();
         }
-        let mut text = String::from(
-            "<h3>At play</h3>\n<p class=\"caption\">Each agent’s trained network at play; of several seeds the one \
-             nearest to the agent’s mean final score.</p>\n",
+        // One filmed seed is not a typical one, and the reader should not take it for that.
+        let chosen =
+            task.agents.iter().any(|agent| agent.members().filter(|run| run.clip.is_some()).count() > 1);
+        let which = if chosen {
+            "of the seeds that were filmed, the one nearest to the agent’s mean final score"
+        } else {
+            "the one seed that was filmed, typical or not: compare its final score with the agent’s mean"
+        };
+        let mut text = format!(
+            "<h3>At play</h3>\n<p class=\"caption\">Each agent’s trained network at play; {which}.</p>\n"
         );
         if !films.is_empty() {
             write!(text, "<div class=\"clips\">\n{films}</div>\n").ok();

@@ -56,7 +56,8 @@ pub(super) fn facts(tasks: &[Task<'_>]) -> String {
         ("Hardware", distinct(runs(), hardware)),
     ];
     if folders > 1 {
-        entries.push(("Run directories", format!("{folders}, merged")));
+        let merged = if folders > tasks.len() { ", merged by task" } else { "" };
+        entries.push(("Run directories", format!("{folders}{merged}")));
     }
     let mut text = String::from("<dl class=\"facts\">\n");
     for (name, value) in entries {

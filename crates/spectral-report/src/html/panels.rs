@@ -12,6 +12,7 @@ use crate::diagnostics_figure;
 use crate::palette::{Style, score_colour};
 use crate::plot::Plot;
 use crate::td_figure::{self, TdFrame};
+use crate::words::td_of_clipped_rewards;
 
 /// Size of a TD panel in the page.
 const TD_PANEL: (f64, f64) = (420.0, 250.0);
@@ -98,8 +99,12 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
     text.push_str(
         "<p class=\"caption\">Mean |prediction − target| as a percentage of mean |target|, in true reward units, over \
          sampled states with the given score of the player. Dotted: 5%, which the paper calls the cusp of playing \
-         well.</p>\n",
+         well.",
     );
+    if let Some(words) = td_of_clipped_rewards(task) {
+        write!(text, " {}", escape(&words)).ok();
+    }
+    text.push_str("</p>\n");
     writeln!(
         text,
         "<div class=\"key\">player’s score {} {} {}</div>",
