@@ -60,7 +60,15 @@ impl Axis {
     pub(crate) fn percent_decades(lowest: i32, highest: i32) -> Self {
         let ticks = (lowest..=highest).map(|power| {
             let value = 10f64.powi(power);
-            (value, if value >= 1000.0 { format!("{}%", group(value as u64)) } else { format!("{value}%") })
+            let label = if value >= 1000.0 {
+                group(value as u64)
+            } else if power < -3 {
+                // All its zeros would not fit beside the axis.
+                format!("1e−{}", -power)
+            } else {
+                value.to_string()
+            };
+            (value, format!("{label}%"))
         });
         Self { kind: Kind::Log, min: 10f64.powi(lowest), max: 10f64.powi(highest), ticks: ticks.collect() }
     }
@@ -154,6 +162,7 @@ mod tests {
         assert_eq!(labels(&Axis::linear(0.0, 2.0e8, 4)), ["0", "50M", "100M", "150M", "200M"]);
         assert_eq!(labels(&Axis::linear(-21.0, 21.0, 4)), ["−20", "0", "20"]);
         assert_eq!(labels(&Axis::percent_decades(-1, 3)), ["0.1%", "1%", "10%", "100%", "1,000%"]);
+        assert_eq!(labels(&Axis::percent_decades(-4, -2)), ["1e−4%", "0.001%", "0.01%"]);
         assert_eq!(labels(&Axis::symlog(-30.0, 20_000.0, 10.0)), ["−10", "0", "10", "100", "1k", "10k"]);
     }
 

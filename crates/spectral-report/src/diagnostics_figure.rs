@@ -93,6 +93,7 @@ pub(crate) fn panel(
     }
     plot.frame(canvas, "", "emulator frames");
     let mut floor: Option<&Vec<Option<f64>>> = None;
+    let mut names: Vec<(Point, &str, Paint)> = Vec::new();
     for (series, line) in panel.series.iter().zip(&lines) {
         let paint = paint(panel, series);
         let mut points: Vec<Point> = Vec::new();
@@ -116,10 +117,17 @@ pub(crate) fn panel(
         } else {
             canvas.polyline(&points, Stroke::new(paint, 1.5));
             if let (false, Some(end)) = (panel.spectrum, points.last()) {
-                let lettering = Lettering::new(BODY, paint, Anchor::Start).strong();
-                canvas.text((end.0 + 6.0, end.1 + 0.35 * BODY), &series.name, lettering);
+                names.push((*end, &series.name, paint));
             }
         }
+    }
+    // From the top downwards, none on top of another.
+    names.sort_by(|(a, ..), (b, ..)| a.1.total_cmp(&b.1));
+    let mut lowest = f64::NEG_INFINITY;
+    for (end, name, paint) in names {
+        lowest = end.1.max(lowest + BODY);
+        let lettering = Lettering::new(BODY, paint, Anchor::Start).strong();
+        canvas.text((end.0 + 6.0, lowest + 0.35 * BODY), name, lettering);
     }
     plot
 }

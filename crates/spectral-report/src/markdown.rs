@@ -21,16 +21,17 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
             "## The paper beside our data\n\n| verdict | the paper | our data | why |\n|---|---|---|---|\n",
         );
         for judged in &summary.claims {
-            let source = if judged.claim.source.is_empty() {
-                String::new()
+            let claim = &judged.claim;
+            let source = if claim.source.is_empty() {
+                format!(" ({})", claim.task)
             } else {
-                format!(" ({})", judged.claim.source)
+                format!(" ({}; {})", claim.task, claim.source)
             };
             writeln!(
                 text,
                 "| **{}** | {}{} | {} | {} |",
                 judged.verdict.word(),
-                cell(&judged.claim.text),
+                cell(&claim.text),
                 cell(&source),
                 cell(&judged.ours),
                 cell(&judged.reason)

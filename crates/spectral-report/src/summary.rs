@@ -192,7 +192,8 @@ pub fn text_table(summary: &ReportSummary) -> String {
         text.push_str("\nthe paper and our data:\n");
     }
     for judged in &summary.claims {
-        text.push_str(&format!("  {:<9}  {}\n", judged.verdict.word(), judged.claim.text));
+        let (word, claim) = (judged.verdict.word(), &judged.claim);
+        text.push_str(&format!("  {word:<9}  {} ({})\n", claim.text, claim.task));
         text.push_str(&format!("             {}\n", judged.reason));
     }
     text

@@ -8,7 +8,8 @@ use crate::summary::{Row, interval};
 /// TD percentage error that the paper calls the cusp of playing well.
 pub(crate) const CRUCIAL_PERCENT: f64 = 5.0;
 
-/// A value with about three significant digits, thousands separated, and a proper minus sign.
+/// A value with about three significant digits, thousands separated, and a proper minus sign. Small ones get four decimals:
+/// an end of an interval just below zero must not read as zero.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "not finite".to_owned();
@@ -22,6 +23,8 @@ pub(crate) fn number(value: f64) -> String {
         format!("{size:.0}")
     } else if size >= 10.0 {
         format!("{size:.1}")
+    } else if (5e-5..0.00995).contains(&size) {
+        format!("{size:.4}")
     } else {
         format!("{size:.2}")
     };
@@ -173,6 +176,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
             list(&others)
         ));
     }
+    notes.extend(unlearned_note(task));
     for agent in &task.agents {
         notes.extend(unfinished_note(task, agent));
         let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();
@@ -227,6 +231,33 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
     notes
 }
 
+/// Where nobody ends above the play it began with, final scores do not compare what was learned.
+fn unlearned_note(task: &Task<'_>) -> Option<String> {
+    let mut changes = Vec::new();
+    for agent in task.agents.iter().filter(|agent| !agent.finished.is_empty()) {
+        let row = task.row(&agent.name)?;
+        let first: Option<Vec<f64>> =
+            agent.finished.iter().map(|run| stats::first_score(&run.episodes)).collect();
+        let first = first?;
+        if stats::cautious_difference(&row.per_seed, &first, 0.95)?.low > 0.0 {
+            return None;
+        }
+        changes.push(format!(
+            "{} from {} to {}",
+            agent.name,
+            number(stats::mean(&first)?),
+            number(row.mean?)
+        ));
+    }
+    (!changes.is_empty()).then(|| {
+        format!(
+            "No agent was seen to learn: none ends clearly above its own first twentieth of episodes ({}). \
+             Comparisons of these final scores, and verdicts that rest on them, say little.",
+            list(&changes)
+        )
+    })
+}
+
 fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
     if agent.unfinished.is_empty() {
         return None;
@@ -273,7 +304,10 @@ mod tests {
             (123.4, "123"),
             (20.15, "20.1"),
             (-7.084, "−7.08"),
-            (-0.001, "0.00"),
+            (-0.00004, "0.00"),
+            (-0.0012, "−0.0012"),
+            (0.00996, "0.01"),
+            (0.0, "0.00"),
             (2.5e12, "2.50e12"),
         ];
         for (value, text) in cases {

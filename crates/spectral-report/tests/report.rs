@@ -132,6 +132,7 @@ fn rows_hold_finished_seeds_only_and_words_follow_the_numbers() {
     assert!(words.contains("lies below clipped") && words.contains("lies above popart"), "{words}");
     let accurate = pong.findings.iter().find(|finding| finding.starts_with("Player's scores")).unwrap();
     assert!(accurate.contains("popart at") && !accurate.contains("clipped"), "{accurate}");
+    assert!(pong.warnings.iter().all(|warning| !warning.contains("seen to learn")), "{:?}", pong.warnings);
     assert!(pong.warnings.iter().any(|warning| warning.contains("Fewer than 5 finished seeds")));
     let table = text_table(&summary);
     assert!(table.contains("2 of 3") && table.contains("90% interval"), "{table}");
@@ -309,6 +310,24 @@ fn hostile_names_stay_text() {
         "{:?}",
         fs::read_dir(&out).unwrap().collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn where_nobody_learns_the_reader_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let warnings = |to: f64| {
+        let population: Vec<_> = (1..=5)
+            .flat_map(|seed| [("popart", 5.0), ("spectral", to)].map(|(agent, to)| (agent, seed, to)))
+            .map(|(agent, seed, to)| member(agent, seed, (10.0, to, 4e3), 1.0, 100_000))
+            .collect();
+        let run = root.path().join(to.to_string());
+        write_run(&run, "pong-mini", 100_000, false, &population);
+        let runs = read_runs(&[run]).unwrap();
+        write_report(&runs, &options(&root.path().join("report"))).unwrap().tasks[0].warnings.join(" ")
+    };
+    let fallen = warnings(6.0);
+    assert!(fallen.contains("No agent was seen to learn") && fallen.contains("spectral from "), "{fallen}");
+    assert!(!warnings(15.0).contains("seen to learn"), "one agent that learns is enough");
 }
 
 /// One run of one agent with one seed.

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use spectral_report::Episode;
 use spectral_report::stats::{
     Generator, Interval, bootstrap_deviation, curve_over_seeds, difference_interval, final_score,
-    final_window, frame_grid, interpolate, mean_interval, percentile, resample, seed_curve, smooth,
+    final_window, first_score, frame_grid, interpolate, mean_interval, percentile, resample, seed_curve,
+    smooth,
 };
 use synthetic::Noise;
 
@@ -48,6 +49,15 @@ fn the_grid_ends_at_the_last_frame() {
     assert_eq!(frame_grid(3, 240), [1, 2, 3]);
     assert_eq!(frame_grid(u64::MAX, 2), [u64::MAX / 2, u64::MAX]);
     assert_eq!(frame_grid(0, 240).len(), 1);
+}
+
+#[test]
+fn a_first_score_is_the_first_twentieth_or_the_first_twenty() {
+    let count =
+        |count: u64| -> Vec<Episode> { (0..count).map(|k| Episode { frame: k, score: k as f64 }).collect() };
+    assert_eq!(first_score(&count(1_000)), Some(24.5));
+    assert_eq!(first_score(&count(40)), Some(9.5));
+    assert_eq!(first_score(&count(39)), None, "it would overlap with the final score");
 }
 
 #[test]

@@ -202,6 +202,14 @@ pub fn final_score(episodes: &[Episode]) -> Option<f64> {
     (!window.is_empty()).then(|| window.iter().map(|e| e.score).sum::<f64>() / window.len() as f64)
 }
 
+/// The score a seed began with: the mean of the first twentieth of its episodes, or of the first 20 if that is more;
+/// `None` if these would run into the episodes of its [`final_score`].
+pub fn first_score(episodes: &[Episode]) -> Option<f64> {
+    let window = (episodes.len() / 20).max(FINAL_EPISODES);
+    let scores: Vec<f64> = episodes.iter().take(window).map(|episode| episode.score).collect();
+    if window + final_window(episodes.len()) > episodes.len() { None } else { mean(&scores) }
+}
+
 /// One point of a curve over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {
