@@ -77,7 +77,7 @@ fn time(device: &Device, agents: usize, precision: Precision, once: bool) -> Res
     })?;
     let backward = stream.capture(|| nets.queue_backward(&stream))?;
     let all = stream.capture(|| {
-        nets.queue_until_targets(&stream, |_, _| Ok(()), |_| Ok(()))?;
+        nets.queue_until_targets(&stream, |_| Ok(()))?;
         nets.queue_head(&stream, Pass::Online)?;
         nets.queue_backward(&stream)
     })?;

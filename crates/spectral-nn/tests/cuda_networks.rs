@@ -152,7 +152,7 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
         }
         let queue = || {
             nets.queue_acting(&stream)?;
-            nets.queue_until_targets(&stream, |_, _| Ok(()), |_| Ok(()))?;
+            nets.queue_until_targets(&stream, |_| Ok(()))?;
             nets.queue_head(&stream, Pass::Online)?;
             nets.queue_backward(&stream)
         };

@@ -380,16 +380,9 @@ impl CudaGroup {
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
         let stream = &self.updates;
         stream.wait_for(&self.stream, &self.fork)?;
-        let inputs = |stream: &Stream, pass: Option<Pass>| {
-            let (first, sets) = match pass {
-                None => (0, 2),
-                Some(Pass::Online) => (0, 1),
-                Some(Pass::Target) => (1, 1),
-            };
-            let args = [agents, rows, self.staged.at(), nets.input().at(), first];
-            self.launch_on(stream, &self.kernels.gather, [self.batch, sets, p], 256, &args)
-        };
-        nets.queue_until_targets(stream, inputs, |stream| {
+        let args = [agents, rows, self.staged.at(), nets.input().at()];
+        self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], 256, &args)?;
+        nets.queue_until_targets(stream, |stream| {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
             self.launch_on(stream, &self.kernels.targets, [p, 1, 1], 512, &args)
         })?;

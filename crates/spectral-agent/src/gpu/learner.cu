@@ -71,14 +71,14 @@ KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observati
     if (staged[blockIdx.x].active) store(agents[blockIdx.x], observations, acting_input);
 }
 
-// grid (BATCH, sets, P): draws a row and writes its stacked state (set 0) or next state (set 1).
-KERNEL(256, 8) gather(Agent* agents, Row* rows, const Staged* staged, void* input, u64 first_set) {
-    const int row = blockIdx.x, set = (int)first_set + blockIdx.y, p = blockIdx.z, population = gridDim.z;
+// grid (BATCH, 2, P): draws a row and writes its stacked state (y = 0) or next state (y = 1).
+KERNEL(256, 8) gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
+    const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];
     const Valid valid = valid_records(agent, agent.counters->newest, agent.counters->floor);
-    // Every block finds out for itself, because blocks run in any order; one of the next states' tells the later kernels.
+    // Every block finds out for itself, because blocks run in any order; the first one tells the later kernels.
     const bool learns = staged[p].active && valid.end > valid.first && agent.counters->not_finite == 0;
-    const bool writes = thread() == 0 && set == 1;
+    const bool writes = thread() == 0 && set == 0;
     if (writes && row == 0) agent.counters->learns = learns;
     if (!learns) return;
     const u64 index = valid.first + draw_below(agent.seed, agent.counters->updates, row, valid.end - valid.first);
@@ -98,7 +98,7 @@ KERNEL(256, 8) gather(Agent* agents, Row* rows, const Staged* staged, void* inpu
             count++;
         }
     }
-    if (set == 1) {
+    if (set == 0) {
         for (int k = thread(); k < count; k += threads()) {
             drawn.rewards[k] = (double)agent.rewards[slot_after(agent, slot, k)];
         }

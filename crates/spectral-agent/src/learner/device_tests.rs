@@ -102,7 +102,6 @@ struct Life {
     tolerance: f64,
     rng: Stream,
     learned: usize,
-    gathered: usize,
     /// What the host has staged, observations as words.
     staging: &'static mut [Staged],
     seen: &'static mut [u32],
@@ -158,7 +157,6 @@ impl Life {
             tolerance,
             rng: Stream::new(9, Purpose::Other, 5),
             learned: 0,
-            gathered: 0,
             staging: emulator.buffer(vec![Staged::default(); population]),
             seen: emulator.buffer(vec![0; population * observation.len()]),
             observations: emulator.buffer(vec![0; population * observation.len()]),
@@ -314,21 +312,9 @@ impl Life {
     }
 
     /// One update on both sides. `poisoned` is an agent whose online outputs turn into something that is not finite.
-    /// One set after the other, as large populations do, and both at once in turns.
     fn gather(&mut self) {
-        self.gathered += 1;
-        let (at, of) = (pointer(self.agents), self.learners.len());
-        let (rows, staged, input) = (pointer(self.rows), pointer(self.staged), pointer(self.input));
-        let sets = |first: usize, sets: usize| {
-            let first = std::ptr::without_provenance_mut(first);
-            self.emulator.launch("gather", [BATCH, sets, of], [at, rows, staged, input, first]);
-        };
-        if self.gathered.is_multiple_of(2) {
-            sets(0, 2);
-        } else {
-            sets(1, 1);
-            sets(0, 1);
-        }
+        let arguments = [pointer(self.agents), pointer(self.rows), pointer(self.staged), pointer(self.input)];
+        self.emulator.launch("gather", [BATCH, 2, self.learners.len()], arguments);
     }
 
     fn update(&mut self, poisoned: Option<usize>) {

@@ -107,7 +107,7 @@ enum How {
     /// One kernel for everything, or `down` for the input gradient first.
     Fused { down: Option<Kernel>, kernel: Kernel, shared: usize },
     /// Input gradient, then a kernel through whose shared memory the parameters stream as they are trained.
-    Streamed { down: (Kernel, Shape), kernel: Kernel, shared: usize, pool: Memory },
+    Streamed { down: (Kernel, Shape), kernel: Kernel, shared: usize },
     /// Input gradient, weight gradient in shares, and a kernel that adds them up and takes the step.
     Apart {
         /// With the shape for one network.
@@ -335,37 +335,30 @@ impl Networks {
         (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, 2 * self.outputs.len()))
     }
 
-    /// Queues everything up to the online networks' last hidden layer: the inputs, the hidden layers of both networks, the
-    /// target networks' head, and the targets. `inputs` queues what writes the minibatches for one pass, or for both at once;
-    /// `targets` what follows the target networks' outputs; each on the stream that it is given.
+    /// Queues everything up to the online networks' last hidden layer: the hidden layers of both networks, the target
+    /// networks' head, and what `targets` queues, on the stream that it is given, once that is done.
     pub fn queue_until_targets(
         &self,
         stream: &Stream,
-        inputs: impl Fn(&Stream, Option<Pass>) -> Result<(), CudaError>,
         targets: impl FnOnce(&Stream) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         let agents = self.outputs.len();
         if !staggered(agents) {
-            inputs(stream, None)?;
             self.queue_hidden(stream)?;
             self.queue_head(stream, Pass::Target)?;
             return targets(stream);
         }
         let hidden = self.training.len() - 1;
         let convolutions = self.trunk.layers.iter().take_while(|layer| !layer.is_linear()).count();
-        let [early, side, _] = &self.sides;
-        early.wait_for(stream, &self.forks[0])?;
-        inputs(early, Some(Pass::Online))?;
-        inputs(stream, Some(Pass::Target))?;
         (0..convolutions).try_for_each(|l| self.queue_forward(stream, &self.training, l, agents, agents))?;
-        side.wait_for(stream, &self.forks[1])?;
-        stream.wait_for(early, &self.joins[0])?;
+        let side = &self.sides[0];
+        side.wait_for(stream, &self.forks[0])?;
         (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, agents))?;
         (convolutions..hidden)
             .try_for_each(|l| self.queue_forward(side, &self.training, l, agents, agents))?;
         self.queue_head(side, Pass::Target)?;
         targets(side)?;
-        stream.wait_for(side, &self.joins[1])
+        stream.wait_for(side, &self.joins[0])
     }
 
     /// Queues the head of one of the networks, after [`queue_hidden`](Self::queue_hidden).
@@ -452,13 +445,13 @@ impl Networks {
                         }
                     }
                 }
-                How::Streamed { down: (down, shape), kernel, shared, pool } => {
+                How::Streamed { down: (down, shape), kernel, shared } => {
                     let shape = of_networks(shape, agents);
                     unsafe { stream.launch(down, shape, &[nets, trunk.into(), pitch, input, below]) }?;
                     let tiles = agents * layer.fan_in() / STREAM_INPUTS;
                     let grid = [self.target.processors.min(tiles), 1, 1];
                     let shape = Shape { grid, threads: STREAM_THREADS, shared: *shared };
-                    let args = [nets, Arg::Int(agents as i32), input, last.into(), scale, pool.into()];
+                    let args = [nets, Arg::Int(agents as i32), input, last.into(), scale];
                     unsafe { beside(2)?.launch(kernel, shape, &args) }?;
                 }
                 How::Apart { down, weights, shape: own, partial, most, step } => {
@@ -520,8 +513,7 @@ impl Backward {
             let shared = stream_shared(layer.filters, size.batch);
             kernel.allow_shared(shared)?;
             let down = input_gradient(module, trunk, l, size)?;
-            let pool = device.zeros(8)?;
-            return Ok(Backward { delta, how: How::Streamed { down, kernel, shared, pool } });
+            return Ok(Backward { delta, how: How::Streamed { down, kernel, shared } });
         }
         if trunk.fused(l, size.batch, size.precision, size.target) {
             let kernel = module.kernel(&format!("backward_{l}"))?;

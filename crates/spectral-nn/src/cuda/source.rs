@@ -272,10 +272,10 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     if streamed {
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({STREAM_THREADS}, {}) backward_{l}(const Net* nets, \
-             int agents, const {input}* input, const {delta}* delta, float scale, u32* pool) {{ \
+             int agents, const {input}* input, const {delta}* delta, float scale) {{ \
              typedef Streamed<L{l}, {batch}> Z; \
              static_assert(Z::SHARED == {} && Z::THREADS + 32 == {STREAM_THREADS}, \"as the host reckons\"); \
-             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale, pool); }}",
+             linear_stream<L{l}, {input}, {delta}, {batch}>(nets, agents, input, delta, scale); }}",
             if size.precision == Precision::Bf16 { STREAM_ROOM } else { 1 },
             stream_shared(a.filters, batch),
         ));
@@ -359,5 +359,5 @@ pub(super) const STREAM_THREADS: usize = 32 * (STREAM_WARPS + 1);
 pub(super) fn stream_shared(units: usize, batch: usize) -> usize {
     let stage = 3 * STREAM_INPUTS * (units + 8);
     let inputs = batch.next_multiple_of(16) * (STREAM_INPUTS + 1);
-    4 * (STREAM_STAGES * stage + 2 * inputs + 6 * STREAM_STAGES)
+    4 * (STREAM_STAGES * stage + 2 * inputs + 4 * STREAM_STAGES)
 }

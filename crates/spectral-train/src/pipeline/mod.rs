@@ -190,13 +190,11 @@ impl Population for Pipeline {
 const MANY_THREADS: usize = 8;
 /// Steps by which a group may be ahead of another.
 const LONGEST_LEAD: u64 = 64;
-/// Groups unless the user says otherwise: more let cores and device wait less for each other, but a device needs longer for
-/// several small updates than for one. On an H200, Atari, 18 agents trained at 211,000 frames a second in two groups and at
-/// 231,000 in three.
-const FEWEST_GROUPS: usize = 2;
-const MOST_GROUPS: usize = 4;
-/// Agents of a group for which another is worth it.
-const AGENTS_OF_A_GROUP: usize = 6;
+/// Groups unless the user says otherwise, and from `MANY_AGENTS` on. More groups let cores and device wait less for each other,
+/// but a device needs longer for several small updates than for one (benches/results/gpu-end-to-end.txt).
+const GROUPS: usize = 2;
+const GROUPS_OF_MANY: usize = 4;
+const MANY_AGENTS: usize = 48;
 
 /// The agents in each group of a population that a device trains. They differ by one at most, and none is empty.
 ///
@@ -211,7 +209,8 @@ const AGENTS_OF_A_GROUP: usize = 6;
 pub fn group_sizes(plan: &Plan) -> Vec<usize> {
     let agents = plan.agents.len();
     let groups = match plan.groups {
-        0 => agents.div_ceil(AGENTS_OF_A_GROUP).clamp(FEWEST_GROUPS, MOST_GROUPS),
+        0 if agents < MANY_AGENTS => GROUPS,
+        0 => GROUPS_OF_MANY,
         groups => groups,
     };
     let groups = groups.clamp(1, agents.max(1));

@@ -316,10 +316,11 @@ fn an_interrupted_run_goes_on_with_other_groups() {
 }
 
 #[test]
-fn groups_are_even_and_two_unless_told_otherwise() {
+fn groups_are_even_and_two_or_four_unless_told_otherwise() {
     let sizes = |pairs: &[&str]| super::group_sizes(&plan("pong-mini", pairs));
     assert_eq!(sizes(&["agents=spectral", "seeds=1"]), [1]);
     assert_eq!(sizes(&["agents=spectral", "seeds=20"]), [10, 10]);
+    assert_eq!(sizes(&["agents=spectral", "seeds=50"]), [13, 13, 12, 12]);
     assert_eq!(sizes(&["agents=spectral", "seeds=17", "groups=4"]), [5, 4, 4, 4]);
     assert_eq!(sizes(&["agents=spectral", "seeds=3", "groups=1000"]), [1, 1, 1]);
     assert_eq!(sizes(&["task=atari/pong", "agents=spectral", "seeds=15"]), [8, 7]);

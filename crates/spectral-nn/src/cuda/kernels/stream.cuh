@@ -4,30 +4,20 @@
 // convolution beside it: they wait for the tensor cores while this waits for the memory.
 //
 // Work is cut into tiles of 8 inputs of one agent and all units; every block has a run of tiles, and every warp the same
-// units of each, whose gradients it keeps in registers. How fast a block is depends on what runs beside it, so the ends of
-// the runs lie in a pool, from which those take that are done with their own: whoever computes a tile, it becomes the same. A tile of weights and both moments is loaded, changed in place and
+// units of each, whose gradients it keeps in registers. A tile of weights and both moments is loaded, changed in place and
 // stored; several are under way at once. The copy engine takes its time per copy, so a copy is a whole line of units.
 #if MODE != 0 && defined(STREAM_WARPS)
 
 __device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
-// What passes here is not seen again before the next update: it should not push others' numbers out of the cache.
-__device__ __forceinline__ u64 passing() {
-    u64 policy;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-__device__ __forceinline__ void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
-                     "r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+__device__ __forceinline__ void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
                  : "memory");
 }
 
-__device__ __forceinline__ void bulk_store(void* to, u32 from, u32 bytes, u64 policy) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to), "r"(from),
-                 "r"(bytes), "l"(policy)
+__device__ __forceinline__ void bulk_store(void* to, u32 from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                  : "memory");
 }
 
@@ -51,53 +41,10 @@ struct Streamed {
     static constexpr int STAGE = LINES * PITCH;                 // floats
     static constexpr int BP = (BATCH + 15) / 16 * 16, STEPS = BP / PER_WORD / 8;
     static constexpr int X_PITCH = INPUTS + 1, XS = BP * X_PITCH;
-    static constexpr int SHARED = (STAGES * STAGE + 2 * XS + 6 * STAGES) * 4;  // bytes
+    static constexpr int SHARED = (STAGES * STAGE + 2 * XS + 4 * STAGES) * 4;  // bytes
     static constexpr int TILES = L::FAN_IN / INPUTS;
     static_assert(UNITS % (8 * PER_WORD) == 0 && L::F % WARPS == 0 && L::FAN_IN % INPUTS == 0, "whole tensor core tiles");
-};
-
-// The tiles of a block, one after the other: its own, then what it gets from the pool.
-struct Tiles {
-    static constexpr int UNIT = 4;  // tiles that are taken at a time
-    u32* pool;                      // units taken, blocks that are done; both 0 between launches
-    int all, next, end;
-    u32 units;  // of each run
-
-    __device__ __forceinline__ int first(u32 block) const { return (int)((u64)all * block / gridDim.x); }
-    // A fifth of long runs is in the pool; nothing of short ones, which are over before they differ.
-    __device__ __forceinline__ int own(u32 block) const {
-        const int length = first(block + 1) - first(block);
-        return length < 5 * UNIT ? length : length - length / 5;
-    }
-    __device__ __forceinline__ Tiles(u32* pool, int all) : pool(pool), all(all) {
-        next = first(blockIdx.x);
-        end = next + own(blockIdx.x);
-        const int longest = (all + (int)gridDim.x - 1) / (int)gridDim.x;
-        units = longest < 5 * UNIT ? 0 : (longest / 5 + UNIT) / UNIT;
-    }
-    // The next tile, or -1; for all lanes of one warp together.
-    __device__ __forceinline__ int take() {
-        while (next == end) {
-            u32 unit = 0;
-            if (threadIdx.x % 32 == 0) unit = units ? atomicAdd(pool, 1) : 0;
-            unit = __shfl_sync(~0u, unit, 0);
-            if (unit >= units * gridDim.x) return -1;
-            const u32 block = unit % gridDim.x;
-            const int left = first(block) + own(block) + (int)(unit / gridDim.x) * UNIT, last = first(block + 1);
-            next = min(left, last);
-            end = min(left + UNIT, last);
-        }
-        return next++;
-    }
-    // The last block to come leaves the pool as it found it.
-    __device__ __forceinline__ void leave() const {
-        if (units == 0 || threadIdx.x % 32 != 0) return;
-        __threadfence();
-        if (atomicAdd(pool + 1, 1) == gridDim.x - 1) {
-            pool[0] = 0;
-            pool[1] = 0;
-        }
-    }
+    static_assert(BP * INPUTS % THREADS == 0 || BP * INPUTS < THREADS, "equal shares of a tile's inputs");
 };
 
 // The threads that compute wait for each other; the copying warp takes no part in that.
@@ -107,13 +54,10 @@ __device__ __forceinline__ void sync_computing() {
 }
 
 // The copying warp: fills stages, waits until their warps have changed them, stores them. A lane loads and stores the same
-// line of every stage, so its own stores are all that it has to wait for before it fills a stage again. `ids` says which tile
-// a stage holds, -1 that there is none any more.
+// line of every stage, so its own stores are all that it has to wait for before it fills a stage again.
 template <class L, class Z>
-__device__ void copy_stages(const Net* nets, Tiles tiles, const float* stages, const u64* full, const u64* done,
-                            volatile int* ids) {
+__device__ void copy_stages(const Net* nets, int first, int last, const float* stages, const u64* full, const u64* done) {
     const int lane = threadIdx.x % 32;
-    const u64 policy = passing();
     int agent = -1;
     bool learns = false;
     float* line = nullptr;  // of this lane, in the agent's first tile
@@ -128,53 +72,45 @@ __device__ void copy_stages(const Net* nets, Tiles tiles, const float* stages, c
         }
         return line + (size_t)(tile % Z::TILES) * Z::INPUTS * L::F;
     };
-    auto shared_line = [&](int turn) { return shared_at(stages + turn % Z::STAGES * Z::STAGE + lane * Z::PITCH); };
-    int taken = 0;
-    auto load = [&]() {
-        const int tile = tiles.take(), turn = taken++;
-        const u32 barrier = shared_at(full + turn % Z::STAGES);
-        if (lane == 0) {
-            ids[turn % Z::STAGES] = tile;
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                         "r"(tile < 0 ? 0 : Z::LINES * L::F * 4)
+    auto shared_line = [&](int tile) { return shared_at(stages + (tile - first) % Z::STAGES * Z::STAGE + lane * Z::PITCH); };
+    auto load = [&](int tile) {
+        const float* from = turn_to(tile);
+        const u32 barrier = shared_at(full + (tile - first) % Z::STAGES);
+        if (lane == 0)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(Z::LINES * L::F * 4)
                          : "memory");
-        }
         __syncwarp();
-        if (tile >= 0 && lane < Z::LINES) bulk_load(shared_line(turn), turn_to(tile), L::F * 4, barrier, policy);
-        return tile >= 0;
+        if (lane < Z::LINES) bulk_load(shared_line(tile), from, L::F * 4, barrier);
     };
-    bool more = true;
-    for (int s = 0; s < Z::STAGES && more; s++) more = load();
-    for (int turn = 0; turn < taken; turn++) {
-        const int tile = ids[turn % Z::STAGES];
-        if (tile < 0) break;
-        wait_for(shared_at(done + turn % Z::STAGES), turn / Z::STAGES % 2);
+    for (int tile = first; tile < min(last, first + Z::STAGES); tile++) load(tile);
+    for (int tile = first; tile < last; tile++) {
+        wait_for(shared_at(done + (tile - first) % Z::STAGES), (tile - first) / Z::STAGES % 2);
         float* to = turn_to(tile);
-        if (learns && lane < Z::LINES) bulk_store(to, shared_line(turn), L::F * 4, policy);
+        if (learns && lane < Z::LINES) bulk_store(to, shared_line(tile), L::F * 4);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         // The stage of the tile before this one has had time to be read.
-        if (turn > 0 && more) {
+        if (tile > first && tile - 1 + Z::STAGES < last) {
             asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-            more = load();
+            load(tile - 1 + Z::STAGES);
         }
     }
-    tiles.leave();
     // Stores must have left the shared memory before the block does.
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // grid: (blocks), Streamed::THREADS + 32 threads, Streamed::SHARED bytes
 template <class L, class In, class D, int BATCH>
-__device__ void linear_stream(const Net* nets, int agents, const In* input, const D* delta, float scale, u32* pool) {
+__device__ void linear_stream(const Net* nets, int agents, const In* input, const D* delta, float scale) {
     typedef Streamed<L, BATCH> Z;
     extern __shared__ __align__(128) u32 shared[];
     float* stages = (float*)shared;
     float* xs = stages + Z::STAGES * Z::STAGE;  // two tiles' inputs [sample][input]
     u64* full = (u64*)(xs + 2 * Z::XS);
     u64* done = full + Z::STAGES;
-    volatile int* ids = (volatile int*)(done + Z::STAGES);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const Tiles tiles(pool, agents * Z::TILES);
+    const int all = agents * Z::TILES;
+    const int first = (int)((u64)all * blockIdx.x / gridDim.x), last = (int)((u64)all * (blockIdx.x + 1) / gridDim.x);
+    if (first == last) return;
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < Z::STAGES; s++) {
@@ -186,11 +122,11 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
     }
     __syncthreads();
     if (warp == Z::WARPS) {
-        copy_stages<L, Z>(nets, tiles, stages, full, done, ids);
+        copy_stages<L, Z>(nets, first, last, stages, full, done);
         return;
     }
 
-    // The inputs of a tile travel one tile ahead; mostly the next one is known.
+    // The inputs of a tile travel one tile ahead.
     constexpr int MINE = (Z::BP * Z::INPUTS + Z::THREADS - 1) / Z::THREADS;
     float ahead[MINE];
     auto fetch_inputs = [&](int tile) {
@@ -198,23 +134,18 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
         for (int k = 0; k < MINE; k++) {
             int i = k * Z::THREADS + threadIdx.x, b = i / Z::INPUTS;
             size_t at = ((size_t)(tile / Z::TILES) * BATCH + b) * L::FAN_IN + tile % Z::TILES * Z::INPUTS + i % Z::INPUTS;
-            ahead[k] = tile < tiles.all && b < BATCH ? to_float(input[at]) : 0.0f;
+            ahead[k] = tile < last && b < BATCH ? to_float(input[at]) : 0.0f;
         }
     };
-    int expected = tiles.next;
-    fetch_inputs(expected);
+    fetch_inputs(first);
 
     int agent = -1;
     bool learns = false;
-    Adam adam(nets[0]);
+    Adam adam(nets[first / Z::TILES]);
     bf16* half = nullptr;                   // the copy of the agent's weights, at this lane's place
     constexpr int GROUPS = Z::UNITS / 8;    // of 8 units
     u32 deltas[GROUPS][Z::STEPS][2];        // gradients of the warp's units, as right operands
-    for (int turn = 0;; turn++) {
-        wait_for(shared_at(full + turn % Z::STAGES), turn / Z::STAGES % 2);
-        const int tile = ids[turn % Z::STAGES];
-        if (tile < 0) return;
-        if (tile != expected) fetch_inputs(tile);
+    for (int tile = first; tile < last; tile++) {
         if (tile / Z::TILES != agent) {
             agent = tile / Z::TILES;
             const Net& net = nets[agent];
@@ -249,14 +180,14 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 }
             }
         }
+        const int turn = tile - first;
         float* own_xs = xs + turn % 2 * Z::XS;
 #pragma unroll
         for (int k = 0; k < MINE; k++) {
             int i = k * Z::THREADS + threadIdx.x;
             if (i < Z::BP * Z::INPUTS) own_xs[i / Z::INPUTS * Z::X_PITCH + i % Z::INPUTS] = ahead[k];
         }
-        expected = tile + 1;
-        fetch_inputs(expected);
+        fetch_inputs(tile + 1);
         sync_computing<Z::THREADS>();
         // The left operand has 16 lines; the second eight are empty.
         u32 words[Z::STEPS][4];
@@ -271,6 +202,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 words[s][q] = q % 2 ? 0 : single(at[0]);
 #endif
             }
+        wait_for(shared_at(full + turn % Z::STAGES), turn / Z::STAGES % 2);
         float* stage = stages + turn % Z::STAGES * Z::STAGE + g * Z::PITCH + warp * Z::UNITS + 2 * t;
         u32 rounded[2];
 #pragma unroll
