@@ -166,3 +166,28 @@ fn the_page_opens_from_disk_without_an_error_and_answers_the_hand() {
         assert_eq!(dom.matches("data-verdict=\"differ\"").count(), 1, "the verdict is in the page");
     }
 }
+
+/// Appended to a copy of the page: how wide the panels are.
+const RULER: &str = r#"<script>
+const wide = (kind) => Math.round(document.querySelector(`figure[data-figure=${kind}] svg`).getBoundingClientRect().width);
+document.documentElement.setAttribute("data-seen-widths", ["curves", "profile", "td-error"].map(wide).join(" "));
+</script>"#;
+
+#[test]
+fn a_panel_that_is_alone_is_no_larger_than_one_of_two() {
+    let Some(browser) = browser() else { return };
+    let root = tempfile::tempdir().unwrap();
+    let population = [1, 2].map(|seed| synthetic::member("spectral", seed, (0.0, 9.0, 9e3), 1.0, 20_000));
+    synthetic::write_run(&root.path().join("run"), "exponential-pong-mini", 20_000, true, &population);
+    let runs = read_runs(&[root.path().join("run")]).unwrap();
+    let options = ReportOptions { out: root.path().join("report"), ..Default::default() };
+    let page = write_report(&runs, &options).unwrap().html;
+    let text = fs::read_to_string(&page).unwrap();
+    fs::write(&page, text.replace("</body>", &format!("{RULER}</body>"))).unwrap();
+    let output = open(browser, &page, 1280, false);
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let widths: Vec<f64> =
+        attribute(&dom, "data-seen-widths").split(' ').map(|width| width.parse().unwrap()).collect();
+    assert!(widths[1] > 300.0 && widths[2] > 300.0, "{widths:?}");
+    assert!(widths[1] < 0.6 * widths[0] && widths[2] < 0.6 * widths[0], "{widths:?}");
+}
