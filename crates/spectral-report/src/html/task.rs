@@ -32,7 +32,9 @@ pub(super) fn section(task: &Task<'_>, findings: &TaskSummary, clips: &Clips, al
     text.push_str("</ul>\n");
     let notes: BTreeSet<&str> =
         task.runs.iter().map(|run| run.note.as_str()).filter(|n| !n.is_empty()).collect();
-    for note in notes {
+    // Runs that several figures share have the notes of each: what a longer one says as well is said once.
+    let said = |note: &&&str| notes.iter().any(|other| other.len() > note.len() && other.contains(**note));
+    for note in notes.iter().filter(|note| !said(note)) {
         writeln!(text, "<p class=\"note\">{}</p>", escape(note)).ok();
     }
     for warning in &findings.warnings {
