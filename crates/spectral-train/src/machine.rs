@@ -53,12 +53,17 @@ pub fn free_disk(_folder: &Path) -> Option<u64> {
 }
 
 /// Ties the calling thread to one of the cores that this process may use, counted round and round; without effect where the
-/// system does not let it.
+/// system does not let it. Numbers that follow each other share no core's hardware as long as there is another: two threads on
+/// one core are slower than each alone.
 pub fn pin_to_core(number: usize) {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
         let cores: Vec<usize> =
             (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        let cores = spread(cores, |core| {
+            let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+            std::fs::read_to_string(path).unwrap_or_default()
+        });
         if let Some(&core) = cores.get(number % cores.len().max(1)) {
             let mut one = rustix::thread::CpuSet::new();
             one.set(core);
@@ -67,6 +72,24 @@ pub fn pin_to_core(number: usize) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = number;
+}
+
+/// Logical cores in an order in which those that share hardware with one before them come last; `siblings` says, as Linux does
+/// (`0,8` or `0-1`), which share theirs with one of them.
+#[cfg(target_os = "linux")]
+fn spread(mut cores: Vec<usize>, siblings: impl Fn(usize) -> String) -> Vec<usize> {
+    let allowed = cores.clone();
+    let before = |core: usize| {
+        let text = siblings(core);
+        let ranges = text.trim().split(',').filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+        });
+        let shared: Vec<_> = ranges.collect();
+        allowed.iter().filter(|&&other| other < core && shared.iter().any(|r| r.contains(&other))).count()
+    };
+    cores.sort_by_cached_key(|&core| (before(core), core));
+    cores
 }
 
 /// Seconds since 1970.
@@ -111,6 +134,19 @@ pub fn human_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn cores_that_share_hardware_come_last() {
+        let neighbours = |core: usize| format!("{}-{}\n", core / 2 * 2, core / 2 * 2 + 1);
+        assert_eq!(spread((0..6).collect(), neighbours), [0, 2, 4, 1, 3, 5]);
+        let halves = |core: usize| format!("{},{}\n", core % 4, core % 4 + 4);
+        assert_eq!(spread((0..8).collect(), halves), [0, 1, 2, 3, 4, 5, 6, 7]);
+        // Only some of them may be used, and the first of a pair may not.
+        assert_eq!(spread(vec![1, 2, 3, 5], neighbours), [1, 2, 5, 3]);
+        // A system that does not say.
+        assert_eq!(spread(vec![3, 4, 5], |_| String::new()), [3, 4, 5]);
+    }
 
     #[test]
     fn dates_are_right() {
