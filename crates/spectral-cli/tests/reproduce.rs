@@ -22,6 +22,7 @@ epsilon_frames = 2_000
 
 [[task]]
 name = "exponential-pong-mini"
+note = "Worth knowing for Tiny."
 
 [[task]]
 name = "catch-scale"
@@ -90,6 +91,9 @@ fn figures_share_runs_and_later_calls_add_what_is_missing() {
             task["rows"].as_array().unwrap().iter().map(|row| row["agent"].clone()).collect();
         assert_eq!(agents, ["popart"], "only what the figure asks for is drawn");
     }
+    let page = |name: &str| std::fs::read_to_string(place.path(&format!("out/{name}/report.html"))).unwrap();
+    assert!(page("tiny").contains("Worth knowing for Tiny."));
+    assert!(page("other").contains("Worth knowing for Other.") && !page("other").contains("for Tiny."));
     // A second seed is trained beside the first, and drawn with it.
     let ran = place.run(&call("--json")).code(0).says(&["2 of 4 runs are there"]);
     assert_eq!(run_directories(&runs).len(), 4);

@@ -29,11 +29,46 @@ impl Hardware {
     }
 }
 
-/// Bytes of memory that a new process could use, if the system says so.
+/// Bytes of memory that a new process could use, if the system says so: what is free, or what is left of the limit of a
+/// container, whichever is less.
 pub fn available_memory() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+    let free = line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)?;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let left = container_memory(Path::new("/sys/fs/cgroup"), &groups);
+    Some(left.map_or(free, |left| left.min(free)))
+}
+
+/// What is left of the memory limits of this process's control groups; `None` if there is no limit. `groups` is
+/// `/proc/self/cgroup`. Files that could be dropped from memory do not count as used.
+fn container_memory(root: &Path, groups: &str) -> Option<u64> {
+    let mut least: Option<u64> = None;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (base, [limit, usage, droppable]) = match controllers {
+            "" => (root.to_path_buf(), ["memory.max", "memory.current", "inactive_file"]),
+            _ if controllers.split(',').any(|name| name == "memory") => (
+                root.join("memory"),
+                ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"],
+            ),
+            _ => continue,
+        };
+        // Every group above has its say. Inside a container the path may be that of the machine and not be there.
+        let own = base.join(path.trim_start_matches('/'));
+        for group in own.ancestors().take_while(|group| group.starts_with(&base)) {
+            let number =
+                |file: &str| std::fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
+            let (Some(limit), Some(usage)) = (number(limit), number(usage)) else { continue };
+            let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+            let dropped =
+                stat.lines().find_map(|line| line.strip_prefix(droppable)?.trim().parse::<u64>().ok());
+            let left = limit.saturating_sub(usage.saturating_sub(dropped.unwrap_or(0)));
+            least = Some(least.map_or(left, |least| least.min(left)));
+        }
+    }
+    least
 }
 
 /// Bytes that this process may still write on the disk of a folder, or of the nearest one above it that exists; `None` if
@@ -134,6 +169,35 @@ pub fn human_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tightest_limit_of_a_container_counts() {
+        let root = std::env::temp_dir().join(format!("spectral-groups-{}", std::process::id()));
+        let put = |group: &str, files: &[(&str, &str)]| {
+            std::fs::create_dir_all(root.join(group)).unwrap();
+            for (name, text) in files {
+                std::fs::write(root.join(group).join(name), text).unwrap();
+            }
+        };
+        put(
+            "pod",
+            &[("memory.max", "1000\n"), ("memory.current", "700\n"), ("memory.stat", "inactive_file 50\n")],
+        );
+        put("pod/box", &[("memory.max", "max\n"), ("memory.current", "600\n")]);
+        assert_eq!(
+            container_memory(&root, "0::/pod/box\n"),
+            Some(350),
+            "the pod's, without what can be dropped"
+        );
+        put("pod/box", &[("memory.max", "800\n")]);
+        assert_eq!(container_memory(&root, "0::/pod/box\n"), Some(200));
+        assert_eq!(container_memory(&root, "0::/elsewhere\n"), None);
+        assert_eq!(container_memory(&root, "3:cpuset:/\nnonsense\n"), None);
+        // The older kind, whose path is that of the machine outside.
+        put("memory", &[("memory.limit_in_bytes", "500"), ("memory.usage_in_bytes", "900")]);
+        assert_eq!(container_memory(&root, "4:cpu,memory:/docker/abc\n"), Some(0), "nothing is left");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 
     #[cfg(target_os = "linux")]
     #[test]

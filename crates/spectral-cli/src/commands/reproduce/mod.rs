@@ -120,6 +120,11 @@ fn draw(
         // A population may hold agents that only other figures ask for.
         let wanted = used.get(&run.path).map(Vec::as_slice).unwrap_or_default();
         run.agents.retain(|agent| wanted.contains(&agent.id));
+        // Its note is that of the figure for which it was trained; this figure has its own.
+        let holds = |plan: &&Plan| {
+            plan.agents.iter().any(|agent| shelf.run_of(plan, agent) == Some(run.path.as_path()))
+        };
+        run.note = experiment.plans.iter().find(holds).map(|plan| plan.note.clone()).unwrap_or_default();
     }
     let out = args.out.join(&experiment.name);
     sweep(&out);
