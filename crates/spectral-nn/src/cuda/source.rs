@@ -347,7 +347,7 @@ const STREAM_STAGES: usize = 2;
 /// Inputs of a tile.
 pub(super) const STREAM_INPUTS: usize = 8;
 /// Blocks as large as one of `linear_stream` that a multiprocessor should find registers for: so few each that every quarter of
-/// the multiprocessor has half of its registers left for a convolution. In TF32 no convolution would fit beside it.
+/// the multiprocessor has half of its registers left for a convolution. TF32 has no direct ones, and so few would not suffice for its own.
 const STREAM_ROOM: usize = 3;
 /// The smallest population whose convolutions are cut to run beside it: smaller ones leave room anyway.
 const BESIDE_FROM: usize = 4;

@@ -127,7 +127,7 @@ pub struct GroupTimes {
     pub update: Times,
     /// Action selection for every agent, from the stored observation to the answer in the host's memory.
     pub act: Times,
-    /// The same with the copy of the observations to the device.
+    /// The same from an observation in the host's memory, which the device fetches first.
     pub step: Times,
 }
 
