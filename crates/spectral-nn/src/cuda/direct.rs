@@ -50,6 +50,8 @@ pub(super) struct Direct {
     images: usize,
     /// Rows of outputs of a unit of work.
     rows: usize,
+    /// Units of a block in shared memory at a time.
+    deep: usize,
     /// Blocks of a network: shares of its units, and slices of its columns.
     pub grid: [usize; 2],
     /// Bytes of dynamic shared memory.
@@ -73,14 +75,14 @@ impl Direct {
         format!("Warps<{wm}, {wn}, {wk}, {mt}, {nt}>")
     }
 
-    /// The arguments of `ForwardShape` in `direct.cuh` after the layer.
+    /// The arguments of `ForwardShape` in `direct.cuh` after the layer and the kind of its input.
     pub fn forward_arguments(&self) -> String {
-        format!("{}, {}, {}", self.warps(), self.images, self.rows)
+        format!("{}, {}, {}, {}", self.warps(), self.images, self.rows, self.deep)
     }
 
     /// The arguments of `GradientShape` after the layer.
     pub fn gradient_arguments(&self) -> String {
-        format!("{}, {}", self.warps(), self.images)
+        format!("{}, {}, {}", self.warps(), self.images, self.deep)
     }
 
     /// Has the compiler compare this arithmetic with the kernels' own.
@@ -106,6 +108,7 @@ impl Direct {
             columns: a.filters,
             steps: a.fan_in() / 16,
             along: false,
+            bytes: bytes == 1,
             batch,
             room: Room::ALL,
         };
@@ -148,6 +151,7 @@ impl Direct {
             columns: a.stride * a.stride * a.channels,
             steps: taps * taps * a.filters / 16,
             along: true,
+            bytes: false,
             batch,
             room,
         };
@@ -180,7 +184,7 @@ impl DirectWeights {
         format!("{}, {}", self.threads(), self.resident)
     }
 
-    /// The arguments of `WeightsShape` after the layer.
+    /// The arguments of `WeightsShape` after the layer and the kind of its input.
     pub fn arguments(&self) -> String {
         let [wm, wn, wk, mt, nt] = self.warps;
         format!("Warps<{wm}, {wn}, {wk}, {mt}, {nt}>, {}, {}", self.rows, self.deep)
@@ -237,9 +241,12 @@ impl DirectWeights {
         let [wm, wn, wk, mt, nt] = warps;
         let (patches, words) = forward_view(layer, rows).size();
         let steps = patches.div_ceil(16);
-        let unit_words = words + steps * 16 * (4 * wn * nt + 4);
+        let deltas = steps * 16 * (4 * wn * nt + 4);
+        let unit_words = words + deltas;
         let spare = (wk - 1) * wm * wn * mt * nt * 128;
-        let shared = 4 * (steps * 16 + spare.max(deep * unit_words));
+        let raw = forward_view(layer, rows).bytes() / 4;
+        let all = if bytes == 1 { words + deep * deltas + raw } else { deep * unit_words };
+        let shared = 4 * (steps * 16 + spare.max(all));
         let count = wm * wn * wk;
         let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 60).next_multiple_of(8);
         // Registers are handed out to four warps at a time.
@@ -254,7 +261,7 @@ impl DirectWeights {
         // Bytes take instructions to become numbers.
         let unit = unit + if bytes == 1 { words as f64 * 0.1 } else { 0.0 };
         let slow = |warps: f64| (8.0 / warps).max(1.0);
-        let waiting = if deep > 1 && bytes > 1 { 200.0 } else { 1200.0 };
+        let waiting = if deep > 1 { 200.0 } else { 1200.0 };
         let alone = waiting + unit * slow(count as f64);
         let units = batch * layer.out_height() / rows;
         let mut best: Option<(f64, DirectWeights)> = None;
@@ -323,6 +330,11 @@ struct Picture {
 }
 
 impl Picture {
+    /// Bytes of the same part of an image of bytes.
+    fn bytes(&self) -> usize {
+        self.rows * self.columns * self.channels
+    }
+
     /// Patches, with those that only fill up rows, and words.
     fn size(&self) -> (usize, usize) {
         let pitch = self.step * self.channels / 2 + 4;
@@ -351,6 +363,8 @@ struct Work<'a> {
     steps: usize,
     /// Whether weights lie along the reduction.
     along: bool,
+    /// Whether images come as bytes.
+    bytes: bool,
     batch: usize,
     room: Room,
 }
@@ -364,11 +378,14 @@ impl Work<'_> {
         for (images, rows) in whole.chain(cut) {
             for slices in [1, 2, 4, 8] {
                 for (wm, wn, wk) in warps(8, &[1, 2, 4], &[1, 2, 4]) {
-                    let tried = self.estimate(images, rows, slices, [wm, wn, wk], networks, processors);
-                    if let Some((time, direct)) = tried
-                        && best.is_none_or(|(least, _)| time < least)
-                    {
-                        best = Some((time, direct));
+                    for deep in [1, 2] {
+                        let way = (images, rows, slices, deep);
+                        let tried = self.estimate(way, [wm, wn, wk], networks, processors);
+                        if let Some((time, direct)) = tried
+                            && best.is_none_or(|(least, _)| time < least)
+                        {
+                            best = Some((time, direct));
+                        }
                     }
                 }
             }
@@ -379,9 +396,7 @@ impl Work<'_> {
     /// The best number of shares for these blocks, and roughly how many cycles they take.
     fn estimate(
         &self,
-        images: usize,
-        rows: usize,
-        slices: usize,
+        (images, rows, slices, deep): (usize, usize, usize, usize),
         [wm, wn, wk]: [usize; 3],
         networks: usize,
         processors: usize,
@@ -399,7 +414,10 @@ impl Work<'_> {
         let weights =
             if self.along { width * (8 * self.steps + 4) } else { 16 * self.steps * (width / 2 + 4) };
         let spare = (wk - 1) * wm * wn * mt * nt * 128;
-        let shared = 4 * (weights + spare.max(images * words));
+        let picture = spare.max(images * words);
+        let shared = 4
+            * (weights
+                + if self.bytes { picture + images * (self.view)(rows).bytes() / 4 } else { deep * picture });
         let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 50).next_multiple_of(8);
         let resident = self.room.blocks(shared, 32 * warps * registers);
         if resident == 0 {
@@ -410,22 +428,28 @@ impl Work<'_> {
         let reads = (4 * mt + 2 * nt) as f64 / (mt * nt) as f64;
         let unit = products * reads.max(1.7) + (2 * spare + 2 * images * words) as f64 / 32.0;
         let unit = unit + (4 * wm * mt * wn * nt) as f64;
-        let alone = 1200.0 + unit * (12.0 / warps as f64).max(1.0);
+        // Bytes have to become numbers while nothing is multiplied.
+        let turning = if self.bytes { 200.0 + images as f64 * words as f64 / 16.0 } else { 150.0 };
+        let alone = turning + unit * (12.0 / warps as f64).max(1.0);
         let units = self.batch.div_ceil(images) * self.rows.div_ceil(rows);
         let mut best: Option<(f64, Direct)> = None;
         for each in 1..=units.min(32) {
             let shares = units.div_ceil(each);
+            // One unit needs no room for a next one; several do.
+            if (deep == 1) != (shares == units) {
+                continue;
+            }
             let each = units.div_ceil(shares) as f64;
             let blocks = networks * slices * shares;
             let waves = blocks.div_ceil(processors * resident) as f64;
             let beside = resident.min(blocks.div_ceil(processors)) as f64;
             let together = beside * unit * (12.0 / (beside * warps as f64)).max(1.0);
-            let staging = 1500.0 + beside * (16 * self.steps * width) as f64 / 12.0;
+            let staging = 2700.0 + beside * (16 * self.steps * width) as f64 / 12.0;
             let time = waves * (staging + each * alone.max(together));
             if best.is_none_or(|(least, _)| time < least) {
                 let warps = [wm, wn, wk, mt, nt];
                 let (grid, resident) = ([shares, slices], self.room.bounds(resident));
-                best = Some((time, Direct { warps, images, rows, grid, shared, resident }));
+                best = Some((time, Direct { warps, images, rows, deep, grid, shared, resident }));
             }
         }
         best

@@ -178,7 +178,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let (bounds, call) = match size.direct_forward(trunk, l, acting) {
             Some(direct) => (
                 direct.bounds(),
-                direct.assertion(&format!("ForwardShape<L{l}, {}>", direct.forward_arguments()))
+                direct.assertion(&format!("ForwardShape<L{l}, {input}, {}>", direct.forward_arguments()))
                     + &format!(
                         " direct_forward<L{l}, {input}, {}, {batch}>(nets, agents, first, input, output, scale)",
                         direct.forward_arguments()
@@ -284,7 +284,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     let (bounds, call) = match size.direct_weights(trunk, l) {
         Some(direct) => {
             let arguments = direct.arguments();
-            let assertion = direct.assertion(&format!("WeightsShape<L{l}, {arguments}>"));
+            let assertion = direct.assertion(&format!("WeightsShape<L{l}, {input}, {arguments}>"));
             let call = format!(
                 "{assertion} direct_weight_gradient<L{l}, {input}, {arguments}, {batch}>(input, delta, scale, partial, most)"
             );

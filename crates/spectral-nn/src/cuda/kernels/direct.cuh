@@ -170,38 +170,37 @@ struct PatchProduct {
     }
 };
 
-// Rows of an image into shared memory; `from` is their first number. Bytes become numbers on the way, the others are copied
-// beside what follows.
+// Rows of an image into shared memory, beside what follows; `from` is their first number.
 template <class V, class L, int THREADS>
 __device__ __forceinline__ void bring(u32* to, const bf16* from, int rows) {
     constexpr int PER_ROW = L::W * L::C / 8;
     for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS)
         copy16(to + V::word(i / PER_ROW, i % PER_ROW * 8), from + (size_t)i * 8);
 }
+// Bytes take two steps: they are copied as they are, into memory of their own, and become numbers when the picture is free. A
+// thread turns what it has copied itself.
 template <class V, class L, int THREADS>
-__device__ __forceinline__ void bring(u32* to, const u8* from, int rows) {
-    constexpr int PER_ROW = L::W * L::C / 16, AT_ONCE = 4;
-    for (int first = threadIdx.x; first < rows * PER_ROW; first += AT_ONCE * THREADS) {
-        uint4 raw[AT_ONCE];
+__device__ __forceinline__ void bring(u32* raw, const u8* from, int rows) {
+    constexpr int PER_ROW = L::W * L::C / 16;
+    for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) copy16(raw + 4 * i, from + (size_t)i * 16);
+}
+template <class V, class L, int THREADS>
+__device__ __forceinline__ void turn_bytes(u32* to, const u32* raw, int rows) {
+    constexpr int PER_ROW = L::W * L::C / 16;
+#pragma unroll 2
+    for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) {
+        const uint4 bytes = *(const uint4*)(raw + 4 * i);
+        const u32 fours[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+        u32 w[8];
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; j++)
-            if (first + j * THREADS < rows * PER_ROW) raw[j] = *(const uint4*)(from + (size_t)(first + j * THREADS) * 16);
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            int i = first + j * THREADS;
-            if (i >= rows * PER_ROW) break;
-            const u32 fours[4] = {raw[j].x, raw[j].y, raw[j].z, raw[j].w};
-            u32 w[8];
-#pragma unroll
-            for (int q = 0; q < 8; q++) {
-                // Small whole numbers leave the low half of a float empty.
-                float low = byte_float(fours[q / 2], q % 2 * 2), high = byte_float(fours[q / 2], q % 2 * 2 + 1);
-                w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
-            }
-            u32* line = to + V::word(i / PER_ROW, i % PER_ROW * 16);
-            *(uint4*)line = make_uint4(w[0], w[1], w[2], w[3]);
-            *(uint4*)(line + 4) = make_uint4(w[4], w[5], w[6], w[7]);
+        for (int q = 0; q < 8; q++) {
+            // Small whole numbers leave the low half of a float empty.
+            float low = byte_float(fours[q / 2], q % 2 * 2), high = byte_float(fours[q / 2], q % 2 * 2 + 1);
+            w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
         }
+        u32* line = to + V::word(i / PER_ROW, i % PER_ROW * 16);
+        *(uint4*)line = make_uint4(w[0], w[1], w[2], w[3]);
+        *(uint4*)(line + 4) = make_uint4(w[4], w[5], w[6], w[7]);
     }
 }
 
@@ -220,19 +219,23 @@ __device__ __forceinline__ void each_four(At at, F f) {
     }
 }
 
-// How the forward pass of a layer uses shared memory: weights, then images, over which warps may add up their sums.
-template <class L, class T, int G, int ROWS>
+// How the forward pass of a layer uses shared memory: weights, then images, over which warps may add up their sums. While one
+// unit of work is multiplied, the next is on its way: into other images, or as raw bytes. DEEP is 1 where blocks have only one.
+template <class L, class In, class T, int G, int ROWS, int DEEP>
 struct ForwardShape {
     static_assert(G == 1 || ROWS == L::OH, "bands of single images");
     static constexpr int IN_ROWS = (ROWS - 1) * L::S + L::KS, BANDS = (L::OH + ROWS - 1) / ROWS;
+    static constexpr bool BYTES_IN = sizeof(In) == 1;
     typedef Picture<IN_ROWS, L::W, L::S, L::C, ROWS, L::OW> V;
     typedef PatchProduct<V, T, L::KS, false> P;
     static_assert(T::BM >= G * V::PATCHES && L::F % T::BN == 0, "tiles for all outputs");
-    static constexpr int BYTES = 4 * (P::WEIGHTS + (G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE));
+    static constexpr int IMAGES = G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE;
+    static constexpr int RAW = IN_ROWS * L::W * L::C / 4;  // words of an image's bytes
+    static constexpr int BYTES = 4 * (P::WEIGHTS + (BYTES_IN ? IMAGES + G * RAW : DEEP * IMAGES));
 };
 
 // The same for the gradient of a layer's input, with a border of zeros wherever a patch reaches beyond the outputs.
-template <class L, class T, int G>
+template <class L, class T, int G, int DEEP>
 struct GradientShape {
     typedef Phase<L> Q;
     static constexpr int BEFORE = Q::TAPS - 1;
@@ -240,33 +243,44 @@ struct GradientShape {
     typedef PatchProduct<V, T, Q::TAPS, true> P;
     static_assert(L::KS % L::S == 0 && Q::PH >= L::OH && Q::PW >= L::OW, "every phase has all its taps");
     static_assert(T::BM >= G * V::PATCHES && L::S * L::S * L::C % T::BN == 0, "tiles for all inputs");
-    static constexpr int BYTES = 4 * (P::WEIGHTS + (G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE));
+    static constexpr int IMAGES = G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE;
+    static constexpr int BYTES = 4 * (P::WEIGHTS + DEEP * IMAGES);
 };
 
 // The same as `forward`. A unit of work is G images, or a band of ROWS rows of outputs of one.
 // grid: (shares of the units, slices of the filters, networks)
-template <class L, class In, class T, int G, int ROWS, int BATCH>
+template <class L, class In, class T, int G, int ROWS, int DEEP, int BATCH>
 __device__ void direct_forward(const Net* nets, int agents, int first_network, const In* input, bf16* output,
                                float scale) {
-    typedef ForwardShape<L, T, G, ROWS> Own;
+    typedef ForwardShape<L, In, T, G, ROWS, DEEP> Own;
     typedef typename Own::V V;
     typedef typename Own::P P;
     typedef Columns<T, L::F> C;
-    constexpr int IN_ROWS = Own::IN_ROWS, BANDS = Own::BANDS, UNITS = (BATCH + G - 1) / G * BANDS;
+    constexpr int BANDS = Own::BANDS, UNITS = (BATCH + G - 1) / G * BANDS;
     u32* images = direct_shared + P::WEIGHTS;
+    u32* raw = images + Own::IMAGES;
     const int z = first_network + blockIdx.z, f0 = blockIdx.y * T::BN;
     const Net& net = nets[z % agents];
     const float* weights = (z < agents ? net.online : net.target) + L::WEIGHTS_AT;
     const float* bias = weights + L::FAN_IN * L::F + f0;
     const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
+    // Where the images of a unit are, or its bytes; and the rows that it has.
+    auto place = [&](int unit) { return Own::BYTES_IN ? raw : images + (unit - begin) % DEEP * Own::IMAGES; };
+    auto rows_of = [&](int unit) {
+        const int row = unit % BANDS * ROWS * L::S;
+        return Own::IN_ROWS < L::H - row ? Own::IN_ROWS : L::H - row;
+    };
+    constexpr int APART = Own::BYTES_IN ? Own::RAW : V::SIZE;
     auto bring_unit = [&](int unit) {
-        const int row = unit % BANDS * ROWS * L::S, rows = IN_ROWS < L::H - row ? IN_ROWS : L::H - row;
+        if (unit < end) {
+            const int row = unit % BANDS * ROWS * L::S;
 #pragma unroll 1
-        for (int i = 0; i < G; i++) {
-            int image = unit / BANDS * G + i;
-            if (image < BATCH)
-                bring<V, L, T::THREADS>(images + i * V::SIZE,
-                                        input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C, rows);
+            for (int i = 0; i < G; i++) {
+                int image = unit / BANDS * G + i;
+                if (image < BATCH)
+                    bring<V, L, T::THREADS>(place(unit) + i * APART,
+                                            input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C, rows_of(unit));
+            }
         }
         commit_copies();
     };
@@ -287,15 +301,26 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
     }
 #pragma unroll 1
     for (int unit = begin; unit < end; unit++) {
-        if (unit > begin) {
+        // The images of the unit before this one are free once everybody has multiplied them.
+        if (unit > begin) __syncthreads();
+        u32* now = images;
+        if constexpr (Own::BYTES_IN) {
+            wait_for_copies<0>();
+#pragma unroll 1
+            for (int i = 0; i < G; i++)
+                if (unit / BANDS * G + i < BATCH)
+                    turn_bytes<V, L, T::THREADS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(unit));
             __syncthreads();
-            bring_unit(unit);
+            bring_unit(unit + 1);
+        } else {
+            now = place(unit);
+            bring_unit(unit + 1);
+            wait_for_copies<1>();
+            __syncthreads();
         }
-        wait_for_copies<0>();
-        __syncthreads();
         P product;
-        product.run(images, corners, direct_shared);
-        if (!product.gather(images)) continue;
+        product.run(now, corners, direct_shared);
+        if (!product.gather(now)) continue;
         float shift[T::NT / C::GROUP][2 * C::GROUP];
 #pragma unroll
         for (int u = 0; u < T::NT / C::GROUP; u++)
@@ -319,9 +344,9 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
 // The same as `input_gradient`, for kernels that are whole multiples of their stride. The gradient of the input at
 // (S y + py, S x + px) is a patch of the output's gradient around (y, x) times weights of the phase (py, px); so the phases
 // are columns of one product. grid: (shares of the units, slices of the columns, agents)
-template <class L, class T, int G, int BATCH>
+template <class L, class T, int G, int DEEP, int BATCH>
 __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const bf16* input, bf16* input_delta) {
-    typedef GradientShape<L, T, G> Own;
+    typedef GradientShape<L, T, G, DEEP> Own;
     typedef typename Own::Q Q;
     typedef typename Own::V V;
     typedef typename Own::P P;
@@ -331,17 +356,21 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
     const int z = blockIdx.z, n0 = blockIdx.y * T::BN;
     const float* weights = nets[z].online + L::WEIGHTS_AT;
     const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
+    auto place = [&](int unit) { return images + (unit - begin) % DEEP * Own::IMAGES; };
     auto bring_unit = [&](int unit) {
-        constexpr int PER_ROW = L::OW * L::F / 8, ALL = L::OH * PER_ROW;
-        const bf16* from = delta + ((size_t)z * BATCH + unit * G) * (L::POSITIONS * L::F);
-        const int count = (BATCH - unit * G < G ? BATCH - unit * G : G) * ALL;
-        for (int i = threadIdx.x; i < count; i += T::THREADS) {
-            int row = i % ALL / PER_ROW, n = i % PER_ROW * 8;
-            copy16(images + i / ALL * V::SIZE + V::word(BEFORE + row, BEFORE * L::F + n), from + (size_t)i * 8);
+        if (unit < end) {
+            constexpr int PER_ROW = L::OW * L::F / 8, ALL = L::OH * PER_ROW;
+            const bf16* from = delta + ((size_t)z * BATCH + unit * G) * (L::POSITIONS * L::F);
+            const int count = (BATCH - unit * G < G ? BATCH - unit * G : G) * ALL;
+            u32* to = place(unit);
+            for (int i = threadIdx.x; i < count; i += T::THREADS) {
+                int row = i % ALL / PER_ROW, n = i % PER_ROW * 8;
+                copy16(to + i / ALL * V::SIZE + V::word(BEFORE + row, BEFORE * L::F + n), from + (size_t)i * 8);
+            }
         }
         commit_copies();
     };
-    for (int i = threadIdx.x; i < G * V::SIZE; i += T::THREADS) images[i] = 0;
+    for (int i = threadIdx.x; i < DEEP * Own::IMAGES; i += T::THREADS) images[i] = 0;
     __syncthreads();
     bring_unit(begin);
     constexpr int PER_LINE = L::F / 4, TAPS = Q::TAPS * Q::TAPS;
@@ -366,17 +395,19 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         if (unit > begin) {
             __syncthreads();
             if constexpr (P::SPARE > 0) {
-                // Sums have overwritten the border.
-                for (int i = threadIdx.x; i < G * V::SIZE && i < P::SPARE; i += T::THREADS) images[i] = 0;
+                // Sums have overwritten the border of the images before these.
+                u32* next = place(unit + 1);
+                for (int i = threadIdx.x; i < G * V::SIZE && i < P::SPARE; i += T::THREADS) next[i] = 0;
                 __syncthreads();
             }
-            bring_unit(unit);
         }
-        wait_for_copies<0>();
+        bring_unit(unit + 1);
+        wait_for_copies<1>();
         __syncthreads();
+        u32* now = place(unit);
         P product;
-        product.run(images, corners, direct_shared);
-        if (!product.gather(images)) continue;
+        product.run(now, corners, direct_shared);
+        if (!product.gather(now)) continue;
         product.template each<C>([&](int m, int u, float (&x)[2 * C::GROUP]) {
             int n = n0 + P::template column_of<C>(u), phase = n / L::C;
             int image = unit * G + m / V::PATCHES, p = m % V::PATCHES;

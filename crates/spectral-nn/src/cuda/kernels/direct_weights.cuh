@@ -3,8 +3,8 @@
 #if MODE == 2
 
 // The warps' tiles here: WM x MT x 16 elements of a patch times WN x NT x 8 filters. WK warps share the positions of a unit
-// of work, which is ROWS rows of outputs of an image; DEEP units are in shared memory at a time.
-template <class L, class T, int ROWS, int DEEP>
+// of work, which is ROWS rows of outputs of an image; DEEP units are in shared memory at a time, or their gradients and bytes.
+template <class L, class In, class T, int ROWS, int DEEP>
 struct WeightsShape {
     static_assert(L::OH % ROWS == 0 && L::FAN_IN % T::BM == 0 && L::F % T::BN == 0, "whole bands and tiles");
     typedef Picture<(ROWS - 1) * L::S + L::KS, L::W, L::S, L::C, ROWS, L::OW> V;
@@ -12,40 +12,49 @@ struct WeightsShape {
     static constexpr int BANDS = L::OH / ROWS;
     static constexpr int STEPS = (V::PATCHES + 15) / 16;
     static constexpr int DELTA_PITCH = T::BN / 2 + 4, DELTAS = STEPS * 16 * DELTA_PITCH;
-    static constexpr int UNIT = V::SIZE + DELTAS;  // words
+    static constexpr bool BYTES_IN = sizeof(In) == 1;
+    static constexpr int IN_ROWS = (ROWS - 1) * L::S + L::KS, RAW = BYTES_IN ? IN_ROWS * L::W * L::C / 4 : 0;
+    // Words; where a unit's image and gradients are. Bytes become the only image there is when it is free.
+    static constexpr int ALL = BYTES_IN ? V::SIZE + DEEP * DELTAS + RAW : DEEP * (V::SIZE + DELTAS);
+    __device__ __forceinline__ static int image(int turn) { return BYTES_IN ? 0 : turn % DEEP * (V::SIZE + DELTAS); }
+    __device__ __forceinline__ static int deltas(int turn) {
+        return V::SIZE + turn % DEEP * (BYTES_IN ? DELTAS : V::SIZE + DELTAS);
+    }
     static constexpr int EACH = T::MT * T::NT * 4;
     static constexpr int SPARE = (T::WK - 1) * T::WM * T::WN * EACH * 32;
     static constexpr int LANES = T::BN / 2, SLICES = T::THREADS / LANES;  // threads that sum up biases
-    static_assert(SLICES > 0 && SLICES * T::BN <= UNIT, "room for the sums of biases");
-    static constexpr int BYTES = 4 * (STEPS * 16 + (DEEP * UNIT > SPARE ? DEEP * UNIT : SPARE));
+    static_assert(SLICES > 0 && SLICES * T::BN <= ALL, "room for the sums of biases");
+    static constexpr int BYTES = 4 * (STEPS * 16 + (ALL > SPARE ? ALL : SPARE));
 };
 
 // The same as `weight_gradient`. grid: (tiles, shares of the units, agents)
 template <class L, class In, class T, int ROWS, int DEEP, int BATCH>
 __device__ void direct_weight_gradient(const In* input, const bf16* delta, float scale, float* partial, int most) {
-    typedef WeightsShape<L, T, ROWS, DEEP> Own;
+    typedef WeightsShape<L, In, T, ROWS, DEEP> Own;
     typedef typename Own::V V;
     constexpr int UNITS = BATCH * Own::BANDS, STEPS = Own::STEPS, PITCH = Own::DELTA_PITCH;
     u32* corners = direct_shared;  // bytes from an image's start to its patches'; patches beyond the last have no gradient
     u32* units = direct_shared + STEPS * 16;
+    u32* raw = units + Own::ALL - Own::RAW;
     const int z = blockIdx.z, m0 = blockIdx.x / (L::F / T::BN) * T::BM, f0 = blockIdx.x % (L::F / T::BN) * T::BN;
     const int begin = UNITS * blockIdx.y / gridDim.y, end = UNITS * (blockIdx.y + 1) / gridDim.y;
     for (int i = threadIdx.x; i < STEPS * 16; i += T::THREADS) corners[i] = 4 * V::corner(i < V::PATCHES ? i : 0);
     // Gradients of patches that only fill up stay zero.
     for (int i = threadIdx.x; i < DEEP * Own::DELTAS; i += T::THREADS)
-        units[i / Own::DELTAS * Own::UNIT + V::SIZE + i % Own::DELTAS] = 0;
+        units[Own::deltas(i / Own::DELTAS) + i % Own::DELTAS] = 0;
     __syncthreads();
     auto bring_unit = [&](int unit) {
-        u32* to = units + (DEEP > 1 ? (unit - begin) % DEEP * Own::UNIT : 0);
+        u32* deltas = units + Own::deltas(unit - begin);
         const int row = unit % Own::BANDS * ROWS;
         const size_t image = (size_t)z * BATCH + unit / Own::BANDS;
         constexpr int PER_LINE = T::BN / 8;
         const bf16* from = delta + (image * L::POSITIONS + row * L::OW) * L::F + f0;
         for (int i = threadIdx.x; i < ROWS * L::OW * PER_LINE; i += T::THREADS) {
             int p = i / PER_LINE, n = i % PER_LINE;
-            copy16(to + V::SIZE + (p / L::OW * V::WIDE + p % L::OW) * PITCH + n * 4, from + (size_t)p * L::F + n * 8);
+            copy16(deltas + (p / L::OW * V::WIDE + p % L::OW) * PITCH + n * 4, from + (size_t)p * L::F + n * 8);
         }
-        bring<V, L, T::THREADS>(to, input + image * L::INPUT + row * L::S * L::W * L::C, (ROWS - 1) * L::S + L::KS);
+        bring<V, L, T::THREADS>(Own::BYTES_IN ? raw : units + Own::image(unit - begin),
+                                input + image * L::INPUT + row * L::S * L::W * L::C, Own::IN_ROWS);
         commit_copies();
     };
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp / (T::WM * T::WN);
@@ -56,7 +65,7 @@ __device__ void direct_weight_gradient(const In* input, const bf16* delta, float
         int k = m0 + row0 + 16 * i;
         elements[i] = 4 * (V::word(k / L::RUN, k % L::RUN) + lane / 8 % 2 * 4);
     }
-    const u32 filters = 4 * (V::SIZE + lane % 16 * PITCH + (column0 + lane / 16 * 8) / 2);
+    const u32 filters = 4 * (lane % 16 * PITCH + (column0 + lane / 16 * 8) / 2);
     const u32* my_corners = corners + lane % 8 + lane / 16 * 8;
     float d[T::MT][T::NT][4], sums[2] = {0.0f, 0.0f};
 #pragma unroll
@@ -68,15 +77,23 @@ __device__ void direct_weight_gradient(const In* input, const bf16* delta, float
     bring_unit(begin);
 #pragma unroll 1
     for (int unit = begin; unit < end; unit++) {
-        if (DEEP > 1 && unit + 1 < end) {
-            bring_unit(unit + 1);
-            wait_for_copies<1>();
-        } else {
+        const bool ahead = DEEP > 1 && unit + 1 < end;
+        if constexpr (Own::BYTES_IN) {
             wait_for_copies<0>();
+            turn_bytes<V, L, T::THREADS>(units, raw, Own::IN_ROWS);
+            __syncthreads();
+            if (ahead) bring_unit(unit + 1);
+        } else {
+            if (ahead) {
+                bring_unit(unit + 1);
+                wait_for_copies<1>();
+            } else {
+                wait_for_copies<0>();
+            }
+            __syncthreads();
         }
-        __syncthreads();
-        const u32* now = units + (DEEP > 1 ? (unit - begin) % DEEP * Own::UNIT : 0);
-        const u32 at = address_of(now);
+        const u32* deltas = units + Own::deltas(unit - begin);
+        const u32 at = address_of(units + Own::image(unit - begin)), deltas_at = address_of(deltas) + filters;
 #pragma unroll 2
         for (int s = part; s < STEPS; s += T::WK) {
             const u32 corner = at + my_corners[s * 16];
@@ -85,14 +102,14 @@ __device__ void direct_weight_gradient(const In* input, const bf16* delta, float
             for (int i = 0; i < T::MT; i++) turned_matrices(a[i], corner + elements[i]);
 #pragma unroll
             for (int j = 0; j < T::NT; j += 2)
-                turned_matrices(&b[0][0] + 2 * j, at + filters + 4 * (s * 16 * PITCH + j * 4));
+                turned_matrices(&b[0][0] + 2 * j, deltas_at + 4 * (s * 16 * PITCH + j * 4));
 #pragma unroll
             for (int i = 0; i < T::MT; i++)
 #pragma unroll
                 for (int j = 0; j < T::NT; j++) multiply(d[i][j], a[i], b[j]);
         }
         if (m0 == 0 && threadIdx.x < Own::LANES * Own::SLICES) {
-            const u32* column = now + V::SIZE + threadIdx.x % Own::LANES;
+            const u32* column = deltas + threadIdx.x % Own::LANES;
             for (int p = threadIdx.x / Own::LANES; p < V::PATCHES; p += Own::SLICES) {
                 u32 two = column[p * PITCH];
                 sums[0] += __uint_as_float(two << 16);
