@@ -19,8 +19,8 @@ use needs::shape_of;
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::TaskSpec;
 use spectral_nn::cuda::{
-    CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Rank, Shape, Stream,
-    Trunk, Weights,
+    Arg, CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Rank, Shape,
+    Stream, Trunk, Weights,
 };
 use spectral_nn::{Architecture, Cpu, Network, Which};
 use std::sync::Arc;
@@ -361,9 +361,9 @@ impl CudaGroup {
         threads: usize,
         args: &[u64],
     ) -> Result<(), CudaError> {
-        let mut list = [spectral_nn::cuda::Arg::At(0); 8];
+        let mut list = [Arg::At(0); 8];
         for (arg, &at) in list.iter_mut().zip(args) {
-            *arg = spectral_nn::cuda::Arg::At(at);
+            *arg = Arg::At(at);
         }
         // Sound because all of it is this group's memory, and graphs do not outlive the group.
         unsafe { stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
@@ -415,8 +415,13 @@ impl CudaGroup {
     fn queue_act(&self) -> Result<(), CudaError> {
         self.networks.queue_acting(&self.stream)?;
         let outputs = self.networks.acting_outputs().at();
-        let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()];
-        self.launch(&self.kernels.choose, [self.members.len(), 1, 1], 256, &args)
+        let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()].map(Arg::At);
+        let (kernel, shape) = (&self.kernels.choose, Shape::new([self.members.len(), 1, 1], 256));
+        // Sound as in `launch_on`; the kernel waits before it reads what the networks write.
+        match self.networks.starts_early() {
+            true => unsafe { self.stream.launch_early(kernel, shape, &args) },
+            false => unsafe { self.stream.launch(kernel, shape, &args) },
+        }
     }
 
     fn capture(&self) -> Result<Graphs, CudaError> {

@@ -49,9 +49,17 @@ static __device__ void store(const Agent& agent, const void* observations, void*
     if (thread() == 0) agent.flags[slot] = starts ? START : 0;
 }
 
+// The next kernel may start now: it waits itself for the end of this one, and everything before has ended.
+static __device__ inline void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // grid P: a step without an update begins.
 KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations,
                      void* acting_input) {
+    let_next_start();
     const Agent agent = agents[blockIdx.x];
     fetch(staging, seen, staged, observations);
     __syncthreads();
@@ -68,6 +76,7 @@ KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, St
     complete(agent, staged[blockIdx.x]);
 }
 KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
+    let_next_start();
     if (staged[blockIdx.x].active) store(agents[blockIdx.x], observations, acting_input);
 }
 
@@ -376,6 +385,9 @@ KERNEL(256, 1) choose(Agent* agents, const float* outputs, const Staged* staged,
     __shared__ float values[ACTIONS];
     const Agent agent = agents[blockIdx.x];
     const float* own = outputs + (u64)blockIdx.x * PITCH;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
     FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.live, values))
     __syncthreads();
     if (thread() == 0) {

@@ -381,6 +381,25 @@ impl Stream {
     /// # Safety
     /// The arguments must be what the kernel expects, and the memory that they name must outlive its run.
     pub unsafe fn launch(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), CudaError> {
+        unsafe { self.start(kernel, shape, args, false) }
+    }
+
+    /// Queues a kernel whose blocks may start as soon as those of the one queued before it allow it, and wait themselves until
+    /// that one is done (`griddepcontrol`). For compute capability 9.0 and later.
+    ///
+    /// # Safety
+    /// As [`launch`](Stream::launch); and before it waits, the kernel may touch only what no kernel still at work changes.
+    pub unsafe fn launch_early(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), CudaError> {
+        unsafe { self.start(kernel, shape, args, true) }
+    }
+
+    unsafe fn start(
+        &self,
+        kernel: &Kernel,
+        shape: Shape,
+        args: &[Arg],
+        early: bool,
+    ) -> Result<(), CudaError> {
         let mut values: [u64; 24] = [0; 24];
         let mut pointers: [*mut c_void; 24] = [std::ptr::null_mut(); 24];
         assert!(args.len() <= 24, "too many arguments for one kernel");
@@ -393,18 +412,28 @@ impl Stream {
             // A little-endian machine finds the 4 bytes of an int or a float at the start of the 8.
             pointers[i] = (&raw mut values[i]).cast();
         }
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
         let [x, y, z] = shape.grid.map(|n| n as u32);
-        unsafe {
-            result::launch_kernel(
-                kernel.function.cu_function(),
-                (x, y, z),
-                (shape.threads as u32, 1, 1),
-                shape.shared as u32,
-                self.stream.cu_stream(),
-                &mut pointers[..args.len()],
-            )
-        }
-        .map_err(|e| doing(format_args!("launch kernel {}", kernel.name))(e))
+        let config = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: shape.threads as u32,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shape.shared as u32,
+            hStream: self.stream.cu_stream(),
+            attrs: &raw mut attribute,
+            numAttrs: u32::from(early),
+        };
+        let function = kernel.function.cu_function();
+        unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()
+            .map_err(|e| doing(format_args!("launch kernel {}", kernel.name))(e))
     }
 
     /// Makes what is queued here later wait for what is queued in the other stream now.

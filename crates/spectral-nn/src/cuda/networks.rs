@@ -337,7 +337,8 @@ impl Networks {
         self.queue_forward(stream, &self.training, self.training.len() - 1, first, self.outputs.len())
     }
 
-    /// Queues the online networks' pass over the observations to act on.
+    /// Queues the online networks' pass over the observations to act on. Its first kernel may start before the one queued
+    /// before it has ended, but waits for that one before it touches the observations.
     pub fn queue_acting(&self, stream: &Stream) -> Result<(), CudaError> {
         (0..self.acting.len())
             .try_for_each(|l| self.queue_forward(stream, &self.acting, l, 0, self.outputs.len()))
@@ -368,7 +369,15 @@ impl Networks {
             (&stage.workspace).into(),
             (&stage.tickets).into(),
         ];
-        unsafe { stream.launch(&stage.kernel, shape, &args) }
+        match acting && self.target.hopper {
+            true => unsafe { stream.launch_early(&stage.kernel, shape, &args) },
+            false => unsafe { stream.launch(&stage.kernel, shape, &args) },
+        }
+    }
+
+    /// Whether kernels of acting start early: see [`Stream::launch_early`].
+    pub fn starts_early(&self) -> bool {
+        self.target.hopper
     }
 
     fn scale_of(&self, l: usize) -> f32 {

@@ -174,13 +174,16 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     ));
     for acting in [false, true] {
         let cut = size.forward(trunk, l, acting);
+        // Direct convolutions wait when they have their weights.
+        let waits = acting && size.direct_forward(trunk, l, acting).is_none();
+        let wait = if waits { "wait_for_previous(); " } else { "" };
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
         let (bounds, call) = match size.direct_forward(trunk, l, acting) {
             Some(direct) => (
                 direct.bounds(),
                 direct.assertion(&format!("ForwardShape<L{l}, {input}, {}>", direct.forward_arguments()))
                     + &format!(
-                        " direct_forward<L{l}, {input}, {}, {batch}>(nets, agents, first, input, output, scale)",
+                        " direct_forward<L{l}, {input}, {}, {batch}, {acting}>(nets, agents, first, input, output, scale)",
                         direct.forward_arguments()
                     ),
             ),
@@ -209,7 +212,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         };
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({bounds}) {name}_{l}(const Net* nets, int agents, int first, \
-             const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ {call}; }}",
+             const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ {wait}{call}; }}",
         ));
     }
     let batch = size.batch;

@@ -249,7 +249,8 @@ struct GradientShape {
 
 // The same as `forward`. A unit of work is G images, or a band of ROWS rows of outputs of one.
 // grid: (shares of the units, slices of the filters, networks)
-template <class L, class In, class T, int G, int ROWS, int DEEP, int BATCH>
+// ACTING: the kernel before this one may still be at work, which the weights do not depend on.
+template <class L, class In, class T, int G, int ROWS, int DEEP, int BATCH, bool ACTING>
 __device__ void direct_forward(const Net* nets, int agents, int first_network, const In* input, bf16* output,
                                float scale) {
     typedef ForwardShape<L, In, T, G, ROWS, DEEP> Own;
@@ -284,7 +285,7 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         }
         commit_copies();
     };
-    bring_unit(begin);
+    if (!ACTING) bring_unit(begin);
     each_four<L::FAN_IN * T::BN / 4, T::THREADS>(
         [&](int i) { return weights + i / (T::BN / 4) * L::F + f0 + i % (T::BN / 4) * 4; },
         [&](int i, float4 w) {
@@ -293,6 +294,10 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
             line[C::place(f) / 2] = pack(w.x, w.y);
             line[C::place(f + 2) / 2] = pack(w.z, w.w);
         });
+    if (ACTING) {
+        wait_for_previous();
+        bring_unit(begin);
+    }
     int corners[T::MT];
 #pragma unroll
     for (int i = 0; i < T::MT; i++) {

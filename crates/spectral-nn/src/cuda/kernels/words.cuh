@@ -131,6 +131,15 @@ struct Net {
     bf16* target_half;
 };
 
+// Kernels of acting follow each other closely: each is started while the one before it is at work, and waits here for its end.
+// The next may start after that, so whatever came before the one before has ended then, too.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 struct Adam {
     float beta1, beta2, fresh1, fresh2, rate, root, epsilon;
     __device__ __forceinline__ explicit Adam(const Net& net) {
