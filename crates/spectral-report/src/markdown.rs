@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::ReportOptions;
 use crate::analysis::Task;
 use crate::summary::{OverallSummary, ReportSummary, group, interval};
-use crate::words::{duration, list, number};
+use crate::words::{duration, list, number, run_notes};
 
 /// The whole page.
 pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &ReportOptions) -> String {
@@ -54,6 +54,9 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
         .ok();
         for sentence in &found.findings {
             writeln!(text, "- {}", line(sentence)).ok();
+        }
+        for note in run_notes(task) {
+            writeln!(text, "- {}", line(note)).ok();
         }
         for warning in &found.warnings {
             writeln!(text, "- *{}*", line(warning)).ok();

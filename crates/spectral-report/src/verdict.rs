@@ -67,9 +67,10 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
     }
     let few =
         claim.agents().iter().filter_map(|name| task.row(name)).any(|row| row.per_seed.len() < FEW_SEEDS);
-    if few && verdict != Verdict::Undecided && !is_about_td(&claim.rule) {
+    if few && !is_about_td(&claim.rule) {
         reason.push_str(&format!(
-            " With fewer than {FEW_SEEDS} seeds Welch’s t interval had to be clear as well as the bootstrap’s."
+            " With fewer than {FEW_SEEDS} seeds Welch’s t interval {} to be clear as well as the bootstrap’s.",
+            if verdict == Verdict::Undecided { "has" } else { "had" }
         ));
     }
     judgement(ours, verdict, reason)

@@ -1,5 +1,7 @@
 //! Findings in plain words, computed from the data and from nothing else.
 
+use std::collections::BTreeSet;
+
 use crate::analysis::{Agent, Task};
 use crate::run::{AgentRun, AgentStatus, RunStatus};
 use crate::stats::{self, FEW_SEEDS};
@@ -161,6 +163,15 @@ pub(crate) fn td_of_clipped_rewards(task: &Task<'_>) -> Option<String> {
     })
 }
 
+/// What the experiments say about a task's runs. Runs that several figures share have the notes of each: what a longer
+/// one says as well is said once.
+pub(crate) fn run_notes<'t>(task: &'t Task<'_>) -> Vec<&'t str> {
+    let notes: BTreeSet<&str> =
+        task.runs.iter().map(|run| run.note.as_str()).filter(|note| !note.is_empty()).collect();
+    let said = |note: &str| notes.iter().any(|other| other.len() > note.len() && other.contains(note));
+    notes.iter().copied().filter(|note| !said(note)).collect()
+}
+
 /// What a reader must know before believing the numbers of one task.
 pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
     let mut notes = task.merge_notes.clone();
@@ -222,8 +233,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
             short_count(longest as f64)
         ));
     }
-    let versions: std::collections::BTreeSet<&str> =
-        task.runs.iter().map(|run| run.version.as_str()).collect();
+    let versions: BTreeSet<&str> = task.runs.iter().map(|run| run.version.as_str()).collect();
     if versions.len() > 1 {
         let versions: Vec<String> = versions.into_iter().map(str::to_owned).collect();
         notes.push(format!("These runs come from different versions of spectral: {}.", list(&versions)));

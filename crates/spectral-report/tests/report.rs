@@ -354,8 +354,15 @@ fn runs_are_merged_only_if_nothing_but_the_seed_differs() {
     change(&b.join("run.toml"), "note = \"", "note = \"In small. ");
     let merged = report().unwrap();
     assert_eq!(merged.tasks[0].rows[0].per_seed.len(), 2, "separate runs add up");
-    let page = fs::read_to_string(merged.html).unwrap();
-    assert_eq!(page.matches("plain Pong").count(), 1, "a note within another is not said twice");
+    for page in [merged.html.clone(), merged.html.with_file_name("report.md")] {
+        let words = fs::read_to_string(&page).unwrap();
+        assert_eq!(
+            words.matches("plain Pong").count(),
+            1,
+            "said once, though in both notes: {}",
+            page.display()
+        );
+    }
 
     change(&b.join("run.toml"), "batch = 32", "batch = 64");
     let message = report().unwrap_err().to_string();

@@ -23,7 +23,7 @@ pub(super) fn curves(task: &Task<'_>) -> String {
         text.push_str(
             "<div class=\"switch\" role=\"group\" aria-label=\"Horizontal axis\">\
              <button type=\"button\" data-view=\"frames\" aria-pressed=\"true\">frames</button>\
-             <button type=\"button\" data-view=\"time\" aria-pressed=\"false\">hours</button></div>\n",
+             <button type=\"button\" data-view=\"time\" aria-pressed=\"false\">time</button></div>\n",
         );
     }
     text.push_str("</div>\n");

@@ -98,8 +98,9 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
     let mut text = String::from("<h3>TD error by the player’s score</h3>\n");
     text.push_str(
         "<p class=\"caption\">Mean |prediction − target| as a percentage of mean |target|, in true reward units, over \
-         sampled states with the given score of the player. Dotted: 5%, which the paper calls the cusp of playing \
-         well.",
+         sampled states with the given score of the player. Both means are over seeds too, so a seed with larger targets \
+         weighs more. A line that runs level is of a score that is not sampled any more. Dotted: 5%, which the paper \
+         calls the cusp of playing well.",
     );
     if let Some(words) = td_of_clipped_rewards(task) {
         write!(text, " {}", escape(&words)).ok();

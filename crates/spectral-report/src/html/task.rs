@@ -8,6 +8,7 @@ use super::{curves, panels, tables};
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
 use crate::summary::{TaskSummary, group};
+use crate::words::run_notes;
 
 pub(super) fn section(task: &Task<'_>, findings: &TaskSummary, clips: &Clips, alone: bool) -> String {
     let mut text = format!("<section class=\"task\" id=\"{}\">\n", escape(&task.slug));
@@ -30,11 +31,7 @@ pub(super) fn section(task: &Task<'_>, findings: &TaskSummary, clips: &Clips, al
         writeln!(text, "<li>{}</li>", escape(sentence)).ok();
     }
     text.push_str("</ul>\n");
-    let notes: BTreeSet<&str> =
-        task.runs.iter().map(|run| run.note.as_str()).filter(|n| !n.is_empty()).collect();
-    // Runs that several figures share have the notes of each: what a longer one says as well is said once.
-    let said = |note: &&&str| notes.iter().any(|other| other.len() > note.len() && other.contains(**note));
-    for note in notes.iter().filter(|note| !said(note)) {
+    for note in run_notes(task) {
         writeln!(text, "<p class=\"note\">{}</p>", escape(note)).ok();
     }
     for warning in &findings.warnings {
