@@ -5,6 +5,7 @@
 //! the device is told. No group waits for another, only for the device or for threads. An agent sees what it sees on a CPU, in the same order: act, play, record, update, refresh, and
 //! the next action by the weights after that. So a population whose learners compute the same bits writes the same files.
 
+mod board;
 mod crew;
 #[cfg(test)]
 mod late;
@@ -22,7 +23,7 @@ use crate::plan::Plan;
 use crate::population::{AgentProgress, Population, Sitting, TICK};
 use crate::store::Records;
 use crate::workshop::Workshop;
-use crew::with_crew;
+use crew::{HEAD_START, Roster, with_crew};
 use seat::{Phase, Seat};
 use spectral_agent::lockstep::{CpuGroup, Group};
 use spectral_agent::replay::Replay;
@@ -46,7 +47,7 @@ impl Pipeline {
         let mut groups: Vec<Box<dyn Group>> = Vec::new();
         let mut seats = Vec::new();
         let sizes = group_sizes(plan);
-        if sizes.iter().any(|&size| size > crew::MOST_PARTS) {
+        if sizes.iter().any(|&size| size > board::MOST_PARTS) {
             return Err(TrainError::Usage(format!(
                 "{} agents are too many for one device",
                 plan.agents.len()
@@ -153,9 +154,10 @@ impl Population for Pipeline {
             .collect();
         let mut news = News::new(seats);
         let helps = teams.len() == 1 || self.threads < MANY_THREADS;
-        let agents: usize = seats.iter().map(Vec::len).sum();
-        let workers = (self.threads - 1).min(agents - usize::from(helps));
-        with_crew(workers, teams.len(), &work, |crew| {
+        let parts: Vec<usize> = seats.iter().map(Vec::len).collect();
+        let workers = (self.threads - 1).min(parts.iter().sum::<usize>() - usize::from(helps));
+        let roster = Roster { workers, foreman_works: helps, parts: &parts, head_start: HEAD_START };
+        with_crew(&roster, &work, |crew| {
             teams.iter_mut().for_each(|team| team.start(crew));
             while let Some(behind) = teams.iter().filter(|t| !t.is_idle()).map(Team::steps).min() {
                 let now = Instant::now();
