@@ -314,4 +314,5 @@ fn run(engine: Engine, cpu: &mut Cpu, bus: &mut Bus, rom: &Rom) {
         Engine::Translator => recompile::run(cpu, bus, rom, MAX_INSTRUCTIONS),
         Engine::Interpreter => execute::run(cpu, bus, rom, MAX_INSTRUCTIONS),
     }
+    bus.tia.settle();
 }

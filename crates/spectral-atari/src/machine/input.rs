@@ -71,6 +71,31 @@ impl Default for Input {
     }
 }
 
+/// How a paddle's capacitor charges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Charge {
+    /// Nothing is connected.
+    #[default]
+    Never,
+    /// Nothing resists.
+    Always,
+    /// In so many processor cycles after it was last grounded.
+    After(i32),
+}
+
+impl Charge {
+    /// By way of a resistance; negative where nothing is connected.
+    fn through(resistance: i32) -> Charge {
+        // Farads times ohms, at 1.19 million cycles a second.
+        let seconds = 1.6 * f64::from(resistance) * 0.01E-6;
+        match resistance {
+            ..0 => Charge::Never,
+            0 => Charge::Always,
+            _ => Charge::After((seconds * 1.19E6) as i32),
+        }
+    }
+}
+
 /// The levels that the console's pins take from an [`Input`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pins {
@@ -78,8 +103,8 @@ pub(super) struct Pins {
     pub(super) swcha: u8,
     /// RIOT port B: the switches.
     pub(super) swchb: u8,
-    /// Paddle resistances at INPT0 to INPT3; negative where nothing is connected.
-    pub(super) resistance: [i32; 4],
+    /// The paddles at INPT0 to INPT3.
+    pub(super) paddles: [Charge; 4],
     /// Buttons at INPT4 and INPT5: `true` when not pressed.
     pub(super) button_up: [bool; 2],
 }
@@ -87,7 +112,7 @@ pub(super) struct Pins {
 impl Input {
     pub(super) fn pins(&self, swap_ports: bool, swap_paddles: bool) -> Pins {
         let mut swcha = 0xFF;
-        let (resistance, button_up) = match self.controllers {
+        let (paddles, button_up) = match self.controllers {
             Controllers::Joysticks => {
                 for player in 0..2 {
                     let held = u8::from(self.up[player])
@@ -97,7 +122,7 @@ impl Input {
                     swcha &= !(if (player == 0) != swap_ports { held << 4 } else { held });
                 }
                 let [first, second] = self.fire.map(|held| !held);
-                ([-1; 4], if swap_ports { [second, first] } else { [first, second] })
+                ([Charge::Never; 4], if swap_ports { [second, first] } else { [first, second] })
             }
             Controllers::Paddles => {
                 let order = if swap_paddles { [1, 0, 3, 2] } else { [0, 1, 2, 3] };
@@ -106,7 +131,7 @@ impl Input {
                         swcha &= !bit;
                     }
                 }
-                (order.map(|paddle| self.paddles[paddle]), [true; 2])
+                (order.map(|paddle| Charge::through(self.paddles[paddle])), [true; 2])
             }
         };
         let swchb = u8::from(!self.reset)
@@ -115,6 +140,6 @@ impl Input {
             | u8::from(self.color) << 3
             | u8::from(self.difficulty_a) << 6
             | u8::from(self.difficulty_b) << 7;
-        Pins { swcha, swchb, resistance, button_up }
+        Pins { swcha, swchb, paddles, button_up }
     }
 }

@@ -10,7 +10,7 @@ mod span;
 mod state;
 mod write;
 
-use super::input::Pins;
+use super::input::{Charge, Pins};
 use masks::Mask;
 use std::sync::Arc;
 pub(super) use write::Effect;
@@ -61,6 +61,8 @@ pub(super) type Pictures = [Picture; 2];
 pub(super) struct Tia {
     // Time, in colour clocks since the frame began.
     drawn_to: i32,
+    /// Up to where a read has asked for nothing that depends on it.
+    looked_at: i32,
     line_end: i32,
     display_start: i32,
     display_stop: i32,
@@ -130,6 +132,7 @@ impl Tia {
         let picture = Some(Arc::new([0; WIDTH * MAX_HEIGHT]));
         let mut tia = Tia {
             drawn_to: 0,
+            looked_at: 0,
             line_end: 0,
             display_start: 0,
             display_stop: 0,
@@ -214,6 +217,7 @@ impl Tia {
         self.display_start = LINE * self.geometry.first_line;
         self.display_stop = self.display_start + LINE * self.geometry.height as i32;
         self.drawn_to = self.display_start;
+        self.looked_at = 0;
         self.line_end = self.display_start + LINE;
     }
 
@@ -304,12 +308,18 @@ impl Tia {
         self.catch_up_inside(clock.min(self.display_stop));
     }
 
+    /// Draws what reads have put off, for whoever looks at the picture or keeps the state: the real chip has drawn it.
+    pub(super) fn settle(&mut self) {
+        self.catch_up(self.looked_at);
+    }
+
     fn catch_up_inside(&mut self, clock: i32) {
         loop {
             let line_start = self.line_end - LINE;
             let ends_line = clock > self.line_end;
             let to = if ends_line { self.line_end } else { clock };
             let (from_x, to_x) = (self.drawn_to - line_start, to - line_start);
+            let blanked = self.hmove_blank;
             if to_x > HBLANK && to > self.drawn_to {
                 self.span(line_start, from_x.max(HBLANK) - HBLANK, to_x - HBLANK);
             }
@@ -320,11 +330,18 @@ impl Tia {
             if ends_line {
                 self.line_end += LINE;
                 self.end_line();
-                if !self.draw && from_x <= HBLANK && self.stale & self.enabled == 0 && !self.cosmic {
-                    // Nothing has changed: the other whole lines will collide as this one did.
-                    let same = (clock - 1 - self.drawn_to) / LINE * LINE;
-                    self.drawn_to += same;
-                    self.line_end += same;
+                if from_x <= HBLANK
+                    && self.stale & self.enabled == 0
+                    && !self.cosmic
+                    && !(self.draw && blanked)
+                {
+                    // Nothing has changed: the other whole lines will look and collide as this one did.
+                    let same = (clock - 1 - self.drawn_to) / LINE;
+                    if self.draw {
+                        self.repeat_line(line_start, same as usize);
+                    }
+                    self.drawn_to += same * LINE;
+                    self.line_end += same * LINE;
                 }
             }
             if to >= clock {
@@ -366,7 +383,12 @@ impl Tia {
 
     /// A read at `cycle`; bits that the chip does not drive keep what was on the bus.
     pub(super) fn read(&mut self, addr: u16, cycle: i32, bus: u8, pins: &Pins) -> u8 {
-        self.catch_up(cycle * 3);
+        // Only collisions depend on what has been drawn. Paddle games ask for their paddles on every line.
+        if addr & 0x0F < 8 {
+            self.catch_up(cycle * 3);
+        } else {
+            self.looked_at = cycle * 3;
+        }
         let noise = bus & 0x3F;
         let pair = |high: u16, low: u16| -> u8 {
             let bit = |mask: u16, value: u8| if self.collisions & mask != 0 { value } else { 0 };
@@ -375,7 +397,7 @@ impl Tia {
         match addr & 0x0F {
             register @ 0..=7 => pair(1 << (2 * register), 2 << (2 * register)),
             paddle @ 0x08..=0x0B => {
-                let charged = self.paddle_charged(pins.resistance[usize::from(paddle - 8)], cycle);
+                let charged = self.paddle_charged(pins.paddles[usize::from(paddle - 8)], cycle);
                 if charged { noise | 0x80 } else { noise }
             }
             button @ 0x0C..=0x0D => {
@@ -390,16 +412,11 @@ impl Tia {
     }
 
     /// Whether a paddle's capacitor has charged since it was last grounded.
-    fn paddle_charged(&self, resistance: i32, cycle: i32) -> bool {
-        if resistance == 0 {
-            return true;
+    fn paddle_charged(&self, charge: Charge, cycle: i32) -> bool {
+        match charge {
+            Charge::Never => false,
+            Charge::Always => true,
+            Charge::After(needed) => !self.dumping && cycle > self.dump_ended.saturating_add(needed),
         }
-        if resistance < 0 || self.dumping {
-            return false;
-        }
-        // Farads times ohms, at 1.19 million cycles a second.
-        let seconds = 1.6 * f64::from(resistance) * 0.01E-6;
-        let needed = (seconds * 1.19E6) as i32;
-        cycle > self.dump_ended.saturating_add(needed)
     }
 }
