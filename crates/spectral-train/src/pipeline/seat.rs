@@ -24,7 +24,8 @@ impl Phase {
     pub(super) const ALL: [Phase; 3] = [Phase::Begin, Phase::Step, Phase::Last];
 }
 
-/// An agent without its learner.
+/// An agent without its learner. On cache lines of its own: its neighbours are at work on other cores.
+#[repr(align(128))]
 pub(super) struct Seat {
     pub(super) actor: Actor,
     observation: Buffer,
