@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// How long a part waits for its owner alone, unless somebody wants it otherwise. An owner that watches begins within a
-/// microsecond; a console that comes from another core's cache costs about as much as this wait.
+/// How long a part waits for its owner alone: several times what an owner that watches needs to begin, and little beside a
+/// step of a game.
 pub(super) const HEAD_START: Duration = Duration::from_micros(10);
 /// Machines with fewer cores than this need them for whatever else goes on.
 const MANY_CORES: usize = 4;
