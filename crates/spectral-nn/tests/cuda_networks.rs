@@ -204,6 +204,20 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
         let after = nets.read(Weights::Online, agent).unwrap();
         worst[2] = worst[2].max(difference(&after, twin.parameters(Which::Online, 0)));
     }
+    // Copies of weights that a step has changed are those of weights that are written anew.
+    let acts = || {
+        nets.queue_acting(&stream).unwrap();
+        stream.synchronise().unwrap();
+        let mut all = vec![0.0f32; agents * pitch];
+        nets.acting_outputs().read(0, &mut all).unwrap();
+        all
+    };
+    let stepped = acts();
+    for agent in 0..agents {
+        let parameters = nets.read(Weights::Online, agent).unwrap();
+        nets.write(Weights::Online, agent, &parameters).unwrap();
+    }
+    assert_eq!(stepped, acts(), "{}: copies of weights are out of date", case.name);
     worst
 }
 

@@ -386,7 +386,7 @@ impl CudaGroup {
         let (stream, early) = (&self.updates, nets.updates_early());
         stream.wait_for(&self.stream, &self.fork)?;
         let args = [agents, rows, self.staged.at(), nets.input().at()];
-        self.launch_on((stream, false), &self.kernels.gather, [self.batch, 2, p], 256, &args)?;
+        self.launch_on((stream, false), &self.kernels.gather, [self.batch, 2, p], 128, &args)?;
         nets.queue_until_targets(stream, |stream| {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
             self.launch_on((stream, early), &self.kernels.targets, [p, 1, 1], 512, &args)

@@ -131,7 +131,7 @@ impl Direct {
             && a.channels.is_multiple_of(16)
             && a.filters > 0
             && a.filters.is_multiple_of(16)
-            && a.weights_at.is_multiple_of(4);
+            && a.weights_at.is_multiple_of(8);
         if !suits {
             return None;
         }
@@ -260,7 +260,7 @@ impl DirectWeights {
         let unit = products * reads.max(1.7) + 1.5 * unit_words as f64 / 32.0;
         // Bytes take instructions to become numbers.
         let unit = unit + if bytes == 1 { words as f64 * 0.1 } else { 0.0 };
-        let slow = |warps: f64| (8.0 / warps).max(1.0);
+        let slow = |warps: f64| (5.0 / warps).max(1.0);
         let waiting = if deep > 1 { 200.0 } else { 1200.0 };
         let alone = waiting + unit * slow(count as f64);
         let units = batch * layer.out_height() / rows;
@@ -293,7 +293,7 @@ fn suits_patches(a: &Affine, bytes: usize, precision: Precision) -> bool {
         && (a.width * a.channels).is_multiple_of(16 / bytes)
         && a.filters > 0
         && a.filters.is_multiple_of(16)
-        && a.weights_at.is_multiple_of(4)
+        && a.weights_at.is_multiple_of(8)
 }
 
 /// What so many rows of outputs need of an image.
@@ -428,6 +428,8 @@ impl Work<'_> {
         let reads = (4 * mt + 2 * nt) as f64 / (mt * nt) as f64;
         let unit = products * reads.max(1.7) + (2 * spare + 2 * images * words) as f64 / 32.0;
         let unit = unit + (4 * wm * mt * wn * nt) as f64;
+        // Sums of warps overwrite the border around a gradient, which has to be cleared again.
+        let unit = unit + if self.along && wk > 1 { 800.0 } else { 0.0 };
         // Bytes have to become numbers while nothing is multiplied.
         let turning = if self.bytes { 200.0 + images as f64 * words as f64 / 16.0 } else { 150.0 };
         let alone = turning + unit * (12.0 / warps as f64).max(1.0);

@@ -175,8 +175,11 @@ impl Networks {
         let backward =
             layers.map(|l| Backward::new(device, &module, &trunk, l, size)).collect::<Result<_, _>>()?;
         let scale = if element == 1 { 1.0 / 255.0 } else { 1.0 };
-        let copied = (0..trunk.all().len()).any(|l| size.copied(&trunk, l));
-        let halves = if copied { Some([device.zeros(2 * floats)?, device.zeros(2 * floats)?]) } else { None };
+        let halves = if (0..trunk.all().len()).any(|l| size.by_copies(&trunk, l)) {
+            Some([device.zeros(2 * floats)?, device.zeros(2 * floats)?])
+        } else {
+            None
+        };
         Ok(Networks {
             outputs: outputs.to_vec(),
             batch,

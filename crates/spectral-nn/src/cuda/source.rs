@@ -97,6 +97,15 @@ impl Size<'_> {
         trunk.copied(l, self.batch, self.precision, self.target)
     }
 
+    /// Whether any pass of layer l multiplies by bf16 copies of its weights.
+    pub fn by_copies(&self, trunk: &Trunk, l: usize) -> bool {
+        let direct = |acting: bool| self.direct_forward(trunk, l, acting).is_some();
+        self.copied(trunk, l)
+            || direct(false)
+            || direct(true)
+            || (l > 0 && self.direct_input_gradient(trunk, l).is_some())
+    }
+
     /// How the forward pass of layer l is cut, for a minibatch (both networks at once) or for acting (one sample).
     pub fn forward(&self, trunk: &Trunk, l: usize, acting: bool) -> Cut {
         let (layer, (batch, networks)) = (trunk.layer(l), self.samples(acting));

@@ -204,15 +204,15 @@ __device__ __forceinline__ void turn_bytes(u32* to, const u32* raw, int rows) {
     }
 }
 
-// Calls f(i, four numbers) for all i below COUNT, with several loads under way; at(i) is where they are.
+// Calls f(i, eight numbers as four words) for all i below COUNT, with several loads under way; at(i) is where they are.
 template <int COUNT, int THREADS, class At, class F>
-__device__ __forceinline__ void each_four(At at, F f) {
+__device__ __forceinline__ void each_eight(At at, F f) {
     constexpr int AT_ONCE = 8;
     for (int first = threadIdx.x; first < COUNT; first += AT_ONCE * THREADS) {
-        float4 raw[AT_ONCE];
+        uint4 raw[AT_ONCE];
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
-            if (first + j * THREADS < COUNT) raw[j] = *(const float4*)at(first + j * THREADS);
+            if (first + j * THREADS < COUNT) raw[j] = *(const uint4*)at(first + j * THREADS);
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
             if (first + j * THREADS < COUNT) f(first + j * THREADS, raw[j]);
@@ -262,8 +262,8 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
     u32* raw = images + Own::IMAGES;
     const int z = first_network + blockIdx.z, f0 = blockIdx.y * T::BN;
     const Net& net = nets[z % agents];
-    const float* weights = (z < agents ? net.online : net.target) + L::WEIGHTS_AT;
-    const float* bias = weights + L::FAN_IN * L::F + f0;
+    const bf16* weights = (z < agents ? net.online_half : net.target_half) + L::WEIGHTS_AT;
+    const float* bias = (z < agents ? net.online : net.target) + L::WEIGHTS_AT + L::FAN_IN * L::F + f0;
     const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
     // Where the images of a unit are, or its bytes; and the rows that it has.
     auto place = [&](int unit) { return Own::BYTES_IN ? raw : images + (unit - begin) % DEEP * Own::IMAGES; };
@@ -286,13 +286,15 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         commit_copies();
     };
     if (!ACTING) bring_unit(begin);
-    each_four<L::FAN_IN * T::BN / 4, T::THREADS>(
-        [&](int i) { return weights + i / (T::BN / 4) * L::F + f0 + i % (T::BN / 4) * 4; },
-        [&](int i, float4 w) {
-            int f = i % (T::BN / 4) * 4;
-            u32* line = direct_shared + i / (T::BN / 4) * P::WEIGHTS_PITCH;
-            line[C::place(f) / 2] = pack(w.x, w.y);
-            line[C::place(f + 2) / 2] = pack(w.z, w.w);
+    each_eight<L::FAN_IN * T::BN / 8, T::THREADS>(
+        [&](int i) { return weights + i / (T::BN / 8) * L::F + f0 + i % (T::BN / 8) * 8; },
+        [&](int i, uint4 w) {
+            int f = i % (T::BN / 8) * 8;
+            u32* line = direct_shared + i / (T::BN / 8) * P::WEIGHTS_PITCH;
+            line[C::place(f) / 2] = w.x;
+            line[C::place(f + 2) / 2] = w.y;
+            line[C::place(f + 4) / 2] = w.z;
+            line[C::place(f + 6) / 2] = w.w;
         });
     if (ACTING) {
         wait_for_previous();
@@ -359,7 +361,7 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
     constexpr int BEFORE = Own::BEFORE, UNITS = (BATCH + G - 1) / G;
     u32* images = direct_shared + P::WEIGHTS;
     const int z = blockIdx.z, n0 = blockIdx.y * T::BN;
-    const float* weights = nets[z].online + L::WEIGHTS_AT;
+    const bf16* weights = nets[z].online_half + L::WEIGHTS_AT;
     const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
     auto place = [&](int unit) { return images + (unit - begin) % DEEP * Own::IMAGES; };
     auto bring_unit = [&](int unit) {
@@ -375,20 +377,17 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         }
         commit_copies();
     };
+    // Weights travel with the first images.
+    constexpr int PER_LINE = L::F / 8, TAPS = Q::TAPS * Q::TAPS;
+    for (int i = threadIdx.x; i < T::BN * TAPS * PER_LINE; i += T::THREADS) {
+        int n = n0 + i / (TAPS * PER_LINE), tap = i / PER_LINE % TAPS, phase = n / L::C;
+        int ky = phase / L::S + L::S * (BEFORE - tap / Q::TAPS), kx = phase % L::S + L::S * (BEFORE - tap % Q::TAPS);
+        copy16(direct_shared + C::place(n - n0) * P::WEIGHTS_PITCH + i % (TAPS * PER_LINE) * 4,
+               weights + ((ky * L::KS + kx) * L::C + n % L::C) * L::F + i % PER_LINE * 8);
+    }
     for (int i = threadIdx.x; i < DEEP * Own::IMAGES; i += T::THREADS) images[i] = 0;
     __syncthreads();
     bring_unit(begin);
-    constexpr int PER_LINE = L::F / 4, TAPS = Q::TAPS * Q::TAPS;
-    each_four<T::BN * TAPS * PER_LINE, T::THREADS>(
-        [&](int i) {
-            int n = n0 + i / (TAPS * PER_LINE), tap = i / PER_LINE % TAPS, phase = n / L::C;
-            int ky = phase / L::S + L::S * (BEFORE - tap / Q::TAPS), kx = phase % L::S + L::S * (BEFORE - tap % Q::TAPS);
-            return weights + ((ky * L::KS + kx) * L::C + n % L::C) * L::F + i % PER_LINE * 4;
-        },
-        [&](int i, float4 w) {
-            u32* line = direct_shared + C::place(i / (TAPS * PER_LINE)) * P::WEIGHTS_PITCH;
-            *(uint2*)(line + i % (TAPS * PER_LINE) * 2) = make_uint2(pack(w.x, w.y), pack(w.z, w.w));
-        });
     int corners[T::MT];
 #pragma unroll
     for (int i = 0; i < T::MT; i++) {

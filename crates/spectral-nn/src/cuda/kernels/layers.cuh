@@ -361,4 +361,5 @@ __device__ void step(const Net* nets, const float* partial, int splits, int most
     net.online[at] = p;
     net.first[at] = m;
     net.second[at] = v;
+    if (net.online_half) store_act(net.online_half + at, p);
 }

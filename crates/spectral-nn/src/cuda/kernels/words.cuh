@@ -126,7 +126,8 @@ struct Net {
     double beta2;
     double epsilon;
     u64 outputs;  // width of the last layer
-    // Copies of the online and target parameters in bf16, for the layers that `copied.cuh` multiplies; else null.
+    // Copies of the online and target parameters in bf16, current for the layers that `copied.cuh` and `direct.cuh`
+    // multiply by; else null.
     bf16* online_half;
     bf16* target_half;
 };
