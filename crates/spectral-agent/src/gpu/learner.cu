@@ -88,7 +88,7 @@ KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observati
 }
 
 // grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state (y = 0) or next state (y = 1).
-KERNEL(128, 16) gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
+KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
     let_next_start();
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];

@@ -84,22 +84,35 @@ static __device__ inline Stack find_stack(const Agent& agent, u64 index, u64 slo
 // Writes a stack channel-last: the bytes of one pixel side by side, position * CHANNELS + plane.
 static __device__ inline void write_stack(const Stack& stack, Element* out) {
 #if !VECTOR && STACK * CHANNELS == 4 && HEIGHT * WIDTH % 4 == 0
-    // Four planes: four pixels a thread, read as one word per plane and written as sixteen bytes.
-    for (int group = thread(); group < AREA / 4; group += threads()) {
-        u32 plane[4];
+    // Four planes: four pixels a thread, read as one word per plane and written as sixteen bytes. Several at a time: what is
+    // read after a write has to wait for what was read before it.
+    const int at_once = 4;
+    for (int first = thread(); first < AREA / 4; first += at_once * threads()) {
+        u32 plane[at_once][4];
 #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const u8* from = stack.at[c / CHANNELS];
-            plane[c] = from ? ((const u32*)(from + c % CHANNELS * AREA))[group] : 0;
+        for (int j = 0; j < at_once; j++) {
+            const int group = first + j * threads();
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const u8* from = stack.at[c / CHANNELS];
+                const bool there = from != nullptr && group < AREA / 4;
+                plane[j][c] = there ? ((const u32*)(from + c % CHANNELS * AREA))[group] : 0;
+            }
         }
-        const u32 low01 = __byte_perm(plane[0], plane[1], 0x5140), high01 = __byte_perm(plane[0], plane[1], 0x7362);
-        const u32 low23 = __byte_perm(plane[2], plane[3], 0x5140), high23 = __byte_perm(plane[2], plane[3], 0x7362);
-        Sixteen pixels;
-        pixels.word[0] = __byte_perm(low01, low23, 0x5410);
-        pixels.word[1] = __byte_perm(low01, low23, 0x7632);
-        pixels.word[2] = __byte_perm(high01, high23, 0x5410);
-        pixels.word[3] = __byte_perm(high01, high23, 0x7632);
-        ((Sixteen*)out)[group] = pixels;
+#pragma unroll
+        for (int j = 0; j < at_once; j++) {
+            const int group = first + j * threads();
+            if (group >= AREA / 4) continue;
+            const u32* p = plane[j];
+            const u32 low01 = __byte_perm(p[0], p[1], 0x5140), high01 = __byte_perm(p[0], p[1], 0x7362);
+            const u32 low23 = __byte_perm(p[2], p[3], 0x5140), high23 = __byte_perm(p[2], p[3], 0x7362);
+            Sixteen pixels;
+            pixels.word[0] = __byte_perm(low01, low23, 0x5410);
+            pixels.word[1] = __byte_perm(low01, low23, 0x7632);
+            pixels.word[2] = __byte_perm(high01, high23, 0x5410);
+            pixels.word[3] = __byte_perm(high01, high23, 0x7632);
+            ((Sixteen*)out)[group] = pixels;
+        }
     }
 #else
 #pragma unroll
@@ -121,7 +134,13 @@ static __device__ inline void copy_observation(const Element* from, Element* to)
 #endif
     if (wide) {
         const int count = (int)(OBSERVATION * sizeof(Element) / sizeof(Sixteen));
-        for (int i = thread(); i < count; i += threads()) ((Sixteen*)to)[i] = ((const Sixteen*)from)[i];
+        // Two at a time: the host's memory is far away.
+        for (int i = thread(); i < count; i += 2 * threads()) {
+            const int next = i + threads();
+            const Sixteen one = ((const Sixteen*)from)[i], other = ((const Sixteen*)from)[next < count ? next : i];
+            ((Sixteen*)to)[i] = one;
+            if (next < count) ((Sixteen*)to)[next] = other;
+        }
     } else {
         for (int i = thread(); i < OBSERVATION; i += threads()) to[i] = from[i];
     }

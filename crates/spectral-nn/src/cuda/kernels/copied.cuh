@@ -101,14 +101,18 @@ __device__ void copied_input_gradient(const Net* nets, const bf16* delta, const 
     static_assert(BATCH <= T::BM && L::FAN_IN % T::BN == 0 && L::F % Z::DEEP == 0, "whole tiles");
     const int n0 = blockIdx.x * T::BN;
     const bf16* weights = nets[blockIdx.z].online_half + L::WEIGHTS_AT + (size_t)n0 * L::F;
+    // Whether the rectifiers below were open is on its way while the product runs.
+    u32 open[Sums<T>::PAIRS];
+    const size_t first = (size_t)blockIdx.z * BATCH * L::FAN_IN + n0;
+    Sums<T>::each_place([&](int s, int r, int c) {
+        if (r < BATCH) open[s] = *(const u32*)(input + first + (size_t)r * L::FAN_IN + c);
+    });
     Sums<T> sums;
     run_copied<T, true>(sums, delta + (size_t)blockIdx.z * BATCH * L::F, BATCH, L::F, weights, L::F, 0, L::F / Z::DEEP);
-    sums.each([&](int r, int c, float x, float y) {
+    sums.each([&](int s, int r, int c, float x, float y) {
         if (r >= BATCH) return;
-        size_t at = ((size_t)blockIdx.z * BATCH + r) * L::FAN_IN + n0 + c;
-        u32 two = *(const u32*)(input + at);
-        float low = __uint_as_float(two << 16), high = __uint_as_float(two & 0xFFFF0000u);
-        store_pair(input_delta + at, low > 0.0f ? x : 0.0f, high > 0.0f ? y : 0.0f);
+        float low = __uint_as_float(open[s] << 16), high = __uint_as_float(open[s] & 0xFFFF0000u);
+        store_pair(input_delta + first + (size_t)r * L::FAN_IN + c, low > 0.0f ? x : 0.0f, high > 0.0f ? y : 0.0f);
     });
 }
 #endif

@@ -145,28 +145,39 @@ struct PatchProduct {
         }
     }
 
-    // Calls f(row, u, values) for every stretch of neighbouring columns that this thread holds: those from
-    // first_column(C, u) on.
+    // A stretch of neighbouring columns that a thread holds starts here; it has several, of different rows.
     template <class C>
     __device__ __forceinline__ static int column_of(int u) {
         return first_column() + u * C::SPAN + threadIdx.x % 4 * 2 * C::GROUP;
     }
+    template <class C>
+    __device__ __forceinline__ static constexpr int stretches() {
+        return T::MT * 2 * (T::NT / C::GROUP);
+    }
+    // Calls f(s, row, u) for each of them: the s-th, from column_of(u) on.
     template <class C, class F>
-    __device__ __forceinline__ void each(F f) const {
+    __device__ __forceinline__ static void each_place(F f) {
 #pragma unroll
         for (int i = 0; i < T::MT; i++)
 #pragma unroll
             for (int h = 0; h < 2; h++)
 #pragma unroll
-                for (int u = 0; u < T::NT / C::GROUP; u++) {
-                    float x[2 * C::GROUP];
+                for (int u = 0; u < T::NT / C::GROUP; u++)
+                    f((i * 2 + h) * (T::NT / C::GROUP) + u, first_row() + 16 * i + 8 * h + (int)threadIdx.x % 32 / 4, u);
+    }
+    // Calls f(s, row, u, values) for each.
+    template <class C, class F>
+    __device__ __forceinline__ void each(F f) const {
+        each_place<C>([&](int s, int row, int u) {
+            const int i = s / (T::NT / C::GROUP) / 2, h = s / (T::NT / C::GROUP) % 2;
+            float x[2 * C::GROUP];
 #pragma unroll
-                    for (int j = 0; j < C::GROUP; j++) {
-                        x[2 * j] = d[i][u * C::GROUP + j][2 * h];
-                        x[2 * j + 1] = d[i][u * C::GROUP + j][2 * h + 1];
-                    }
-                    f(first_row() + 16 * i + 8 * h + (int)threadIdx.x % 32 / 4, u, x);
-                }
+            for (int j = 0; j < C::GROUP; j++) {
+                x[2 * j] = d[i][u * C::GROUP + j][2 * h];
+                x[2 * j + 1] = d[i][u * C::GROUP + j][2 * h + 1];
+            }
+            f(s, row, u, x);
+        });
     }
 };
 
@@ -296,6 +307,11 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
             line[C::place(f + 4) / 2] = w.z;
             line[C::place(f + 6) / 2] = w.w;
         });
+    float shift[T::NT / C::GROUP][2 * C::GROUP];
+#pragma unroll
+    for (int u = 0; u < T::NT / C::GROUP; u++)
+#pragma unroll
+        for (int j = 0; j < 2 * C::GROUP; j++) shift[u][j] = bias[P::template column_of<C>(u) + j];
     if (ACTING) {
         wait_for_previous();
         bring_unit(begin);
@@ -328,13 +344,8 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         P product;
         product.run(now, corners, direct_shared);
         if (!product.gather(now)) continue;
-        float shift[T::NT / C::GROUP][2 * C::GROUP];
-#pragma unroll
-        for (int u = 0; u < T::NT / C::GROUP; u++)
-#pragma unroll
-            for (int j = 0; j < 2 * C::GROUP; j++) shift[u][j] = bias[P::template column_of<C>(u) + j];
         bf16* to = output + (size_t)z * BATCH * L::POSITIONS * L::F + f0;
-        product.template each<C>([&](int m, int u, float (&x)[2 * C::GROUP]) {
+        product.template each<C>([&](int, int m, int u, float (&x)[2 * C::GROUP]) {
             const int image = unit / BANDS * G + m / V::PATCHES, x0 = m % V::WIDE;
             const int y0 = unit % BANDS * ROWS + m % V::PATCHES / V::WIDE;
             if (m >= G * V::PATCHES || image >= BATCH || y0 >= L::OH || x0 >= L::OW) return;
@@ -409,21 +420,43 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         wait_for_copies<1>();
         __syncthreads();
         u32* now = place(unit);
-        P product;
-        product.run(now, corners, direct_shared);
-        if (!product.gather(now)) continue;
-        product.template each<C>([&](int m, int u, float (&x)[2 * C::GROUP]) {
+        // Where the gradients of a stretch of columns go; negative where there are none.
+        auto goal = [&](int m, int u) -> long long {
             int n = n0 + P::template column_of<C>(u), phase = n / L::C;
             int image = unit * G + m / V::PATCHES, p = m % V::PATCHES;
             int row = p / Q::PW * L::S + phase / L::S, column = p % Q::PW * L::S + phase % L::S;
-            if (m >= G * V::PATCHES || image >= BATCH || row >= L::H || column >= L::W) return;
-            size_t at = ((size_t)z * BATCH + image) * L::INPUT + (row * L::W + column) * L::C + n % L::C;
-            auto open = *(const Raw<bf16, 2 * C::GROUP>*)(input + at);
+            if (m >= G * V::PATCHES || image >= BATCH || row >= L::H || column >= L::W) return -1;
+            return ((long long)z * BATCH + image) * L::INPUT + (row * L::W + column) * L::C + n % L::C;
+        };
+        // Whether the rectifiers below were open: asked for one by one between the stores, it would be waited for each time.
+        // Where there are registers for all of it, it comes while the product runs.
+        constexpr int STRETCHES = P::template stretches<C>();
+        constexpr bool AHEAD = T::MT * T::NT <= 8;
+        constexpr int AT_ONCE = AHEAD ? STRETCHES : 4;
+        Raw<bf16, 2 * C::GROUP> open[AT_ONCE];
+        auto ask = [&](int first) {
+            P::template each_place<C>([&](int s, int m, int u) {
+                if (s / AT_ONCE != first / AT_ONCE) return;
+                long long at = goal(m, u);
+                if (at >= 0) open[s % AT_ONCE] = *(const Raw<bf16, 2 * C::GROUP>*)(input + at);
+            });
+        };
+        if (AHEAD) ask(0);
+        P product;
+        product.run(now, corners, direct_shared);
+        if (!product.gather(now)) continue;
 #pragma unroll
-            for (int j = 0; j < 2 * C::GROUP; j++)
-                if (!(to_float(open.e[j]) > 0.0f)) x[j] = 0.0f;
-            store_line(input_delta + at, x);
-        });
+        for (int first = 0; first < STRETCHES; first += AT_ONCE) {
+            if (!AHEAD) ask(first);
+            product.template each<C>([&](int s, int m, int u, float (&x)[2 * C::GROUP]) {
+                long long at = goal(m, u);
+                if (s / AT_ONCE != first / AT_ONCE || at < 0) return;
+#pragma unroll
+                for (int j = 0; j < 2 * C::GROUP; j++)
+                    if (!(to_float(open[s % AT_ONCE].e[j]) > 0.0f)) x[j] = 0.0f;
+                store_line(input_delta + at, x);
+            });
+        }
     }
 }
 #endif

@@ -234,19 +234,19 @@ __device__ __forceinline__ void finish_forward(Sums<T>& sums, int z, int m0, int
         if (threadIdx.x == 0) tickets[tile] = 0;
     }
     Out* to = output + (size_t)z * BATCH * L::POSITIONS * pitch;
-    sums.each([&](int r, int c, float x, float y) {
+    sums.each([&](int, int r, int c, float x, float y) {
         int m = m0 + r, f = n0 + c;
         if (m >= BATCH * L::POSITIONS || f >= filters) return;
-        x = x * scale + bias[f];
+        x = x * scale + __ldg(bias + f);
         if (L::RELU) x = fmaxf(x, 0.0f);
         if (L::F > 0 && L::F % 2 == 0) {
-            y = y * scale + bias[f + 1];
+            y = y * scale + __ldg(bias + f + 1);
             if (L::RELU) y = fmaxf(y, 0.0f);
             store_pair(to + (size_t)m * pitch + f, x, y);
         } else {
             store_act(to + (size_t)m * pitch + f, x);
             if (f + 1 < filters) {
-                y = y * scale + bias[f + 1];
+                y = y * scale + __ldg(bias + f + 1);
                 store_act(to + (size_t)m * pitch + f + 1, L::RELU ? fmaxf(y, 0.0f) : y);
             }
         }
@@ -293,7 +293,7 @@ __device__ void input_gradient(const Net* nets, const D* delta, int pitch, const
     Sums<T> sums;
     run<T>(sums, a, b, 0, (P::TAPS * P::TAPS * filters + CHUNK - 1) / CHUNK, shared);
     const size_t base = (size_t)blockIdx.z * BATCH * L::INPUT;
-    sums.each([&](int r, int c, float x, float y) {
+    sums.each([&](int, int r, int c, float x, float y) {
         int m = m0 + r, p = m % (P::PH * P::PW);
         int row = p / P::PW * L::S + phase.py, column = p % P::PW * L::S + phase.px;
         if (m >= BATCH * P::PH * P::PW || row >= L::H || column >= L::W) return;
@@ -322,7 +322,7 @@ __device__ void weight_gradient(const Net* nets, const In* input, const D* delta
     Sums<T> sums;
     run<T>(sums, a, b, chunks * split / splits, chunks * (split + 1) / splits, shared);
     float* to = partial + ((size_t)blockIdx.z * splits + split) * most;
-    sums.each([&](int r, int c, float x, float y) {
+    sums.each([&](int, int r, int c, float x, float y) {
         int i = m0 + r, f = n0 + c;
         if (i >= L::FAN_IN) return;
         if (f < filters) to[(size_t)i * filters + f] = x * scale;

@@ -78,9 +78,10 @@ struct Sums {
 #endif
     }
 
-    // Calls f(row, column, value, value of the next column) for every pair of outputs that this thread holds.
+    // Calls f(s, row, column) for every pair of outputs that a thread holds: the s-th, that column and the next.
+    static constexpr int PAIRS = T::MT * 2 * T::NT;
     template <class F>
-    __device__ __forceinline__ void each(F f) const {
+    __device__ __forceinline__ static void each_place(F f) {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const int m0 = warp / T::WN * (T::MT * 16) + lane / 4, n0 = warp % T::WN * (T::NT * 8) + lane % 4 * 2;
 #pragma unroll
@@ -88,8 +89,15 @@ struct Sums {
 #pragma unroll
             for (int h = 0; h < 2; h++)
 #pragma unroll
-                for (int j = 0; j < T::NT; j++)
-                    f(m0 + 16 * i + 8 * h, n0 + 8 * j, d[i][j][2 * h], d[i][j][2 * h + 1]);
+                for (int j = 0; j < T::NT; j++) f((i * 2 + h) * T::NT + j, m0 + 16 * i + 8 * h, n0 + 8 * j);
+    }
+    // Calls f(s, row, column, value, value of the next column) for each.
+    template <class F>
+    __device__ __forceinline__ void each(F f) const {
+        each_place([&](int s, int row, int column) {
+            const float* pair = d[s / T::NT / 2][s % T::NT] + s / T::NT % 2 * 2;
+            f(s, row, column, pair[0], pair[1]);
+        });
     }
 };
 
