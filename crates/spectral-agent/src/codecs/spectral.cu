@@ -48,7 +48,7 @@ struct Spectral : CodecDefaults<Spectral> {
         for (int i = thread(); i < (int)agent.outputs; i += threads()) {
             double mean = 0.0, square = 0.0;
             bool fired = false;
-#pragma unroll 8
+#pragma unroll 32
             for (int row = 0; row < BATCH; row++) {
                 const bool live = batch.live(row);
                 // Near a time-out the target is the prediction itself.

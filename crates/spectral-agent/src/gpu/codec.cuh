@@ -38,7 +38,20 @@ static __device__ void squared_error_gradient(const Batch& batch) {
         const float* output = batch.output(row);
         const float* target = batch.target(row);
         float* gradient = batch.gradient(row);
-        for (int i = lane(); i < k; i += LANES) gradient[i] = output[i] - target[i];
+        // Four at a time: none waits for the writes of those before it.
+        for (int first = lane(); first < k; first += 4 * LANES) {
+            float error[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int i = first + j * LANES;
+                error[j] = i < k ? output[i] - target[i] : 0.0f;
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int i = first + j * LANES;
+                if (i < k) gradient[i] = error[j];
+            }
+        }
     }
 }
 

@@ -286,7 +286,7 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
     double* frequencies = total + 4;
     for (int i = thread(); i < (int)agent.frequencies; i += threads()) {
         double active = frequencies[3 * i], target = frequencies[3 * i + 1], loss = frequencies[3 * i + 2];
-#pragma unroll 8
+#pragma unroll 32
         for (int row = 0; row < BATCH; row++) {
             if (!sums[row].live) continue;
             const double g = (double)batch.gradient(row)[i];
@@ -379,16 +379,27 @@ KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, c
     }
     const int k = (int)agent.outputs;
     const bool moves = learns && finite;
-    for (int at = thread(); at < BATCH * PITCH; at += threads()) {
-        const int row = at / PITCH;
-        const int output = moves ? at % PITCH - sums[row].action * k : -1;
-        float g = 0.0f, weighted = 0.0f;
-        if (output >= 0 && output < k) {
-            g = scale * (sums[row].live ? last[at] : 0.0f);
-            weighted = g * weights[output];
+    // Several at a time, so that reads do not wait for the writes before them.
+    const int at_once = 8;
+    for (int first = thread(); first < BATCH * PITCH; first += at_once * threads()) {
+        float g[at_once], weighted[at_once];
+#pragma unroll
+        for (int j = 0; j < at_once; j++) {
+            const int at = first + j * threads(), row = at / PITCH;
+            const int output = moves && at < BATCH * PITCH ? at % PITCH - sums[row].action * k : -1;
+            g[j] = weighted[j] = 0.0f;
+            if (output >= 0 && output < k) {
+                g[j] = scale * (sums[row].live ? last[at] : 0.0f);
+                weighted[j] = g[j] * weights[output];
+            }
         }
-        trunk[at] = weighted;
-        last[at] = agent.undo_last_layer ? g : weighted;
+#pragma unroll
+        for (int j = 0; j < at_once; j++) {
+            const int at = first + j * threads();
+            if (at >= BATCH * PITCH) continue;
+            trunk[at] = weighted[j];
+            last[at] = agent.undo_last_layer ? g[j] : weighted[j];
+        }
     }
 }
 
