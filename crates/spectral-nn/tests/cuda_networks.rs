@@ -121,12 +121,18 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
     };
     let floats = |bytes: &[u8]| bytes.iter().map(|&b| f32::from(b) / 128.0 - 1.0).collect::<Vec<f32>>();
     let put = |memory: &Memory, at: usize, bytes: &[u8]| match planes {
+        Some(_) if std::ptr::eq(memory, nets.input()) && nets.planes().is_some() => {
+            memory.write(at, bytes).unwrap();
+        }
         Some(channels) => {
             let turned: Vec<u8> = bytes.chunks(sample).flat_map(|s| channel_last(s, channels)).collect();
             memory.write(at, &turned).unwrap();
         }
         None => memory.write(4 * at, &floats(bytes)).unwrap(),
     };
+    // A plane of zeros, which a table of planes need not name.
+    let area = sample / planes.unwrap_or(sample);
+    states[0][..area].fill(0);
     for agent in 0..agents {
         put(nets.input(), agent * batch * sample, &states[agent]);
         put(nets.input(), (agents + agent) * batch * sample, &next[agent]);
@@ -138,6 +144,10 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
                 memory.write(4 * (agent * batch + row) * pitch, values).unwrap();
             }
         }
+    }
+    if let Some(table) = nets.planes() {
+        table.write(0, &[0u64]).unwrap();
+        nets.input().write(0, &vec![255u8; area]).unwrap();
     }
     let stream: Stream = device.stream().unwrap();
     // Twice, and the second time as a graph, to see that splits' tickets are left as they were found.

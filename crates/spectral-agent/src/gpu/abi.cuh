@@ -64,6 +64,7 @@ struct Agent {
     u64 parameters;        // floats in `online`
     u16* online_half;      // copies of `online` and `target` in bf16, current where layers use them; or null
     u16* target_half;
+    u64 far;               // 1 if `frames` lies in the host's memory
     double discount;
     double learning_rate;
     double beta1;

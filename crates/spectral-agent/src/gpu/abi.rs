@@ -109,6 +109,8 @@ mirrors! {
         online_half: u64,
         /// The copy of the target parameters in bf16, or 0.
         target_half: u64,
+        /// 1 if observations lie in the host's memory.
+        far: u64,
         /// Discount per step.
         discount: f64,
         /// Adam's step size.

@@ -102,7 +102,11 @@ impl Emulator {
                 unsafe { emulate(kernel, x, y, z, *threads, arguments.as_mut_ptr(), N as u32) }
             }
             Machine::Gpu(device) => {
-                let threads = if matches!(kernel, "targets" | "gradients") { 512 } else { 256 };
+                let threads = match kernel {
+                    "targets" | "gradients" => 512,
+                    "gather" => 128,
+                    _ => 256,
+                };
                 device.launch(kernel, [x, y, z], threads, &mut arguments);
             }
         }

@@ -323,6 +323,7 @@ impl CudaGroup {
                 parameters: self.networks.parameters(index) as u64,
                 online_half: self.networks.half_address(Weights::Online, index),
                 target_half: self.networks.half_address(Weights::Target, index),
+                far: u64::from(ring.far),
                 discount: s.discount,
                 learning_rate: s.learning_rate,
                 beta1: s.adam_beta1,
@@ -385,7 +386,8 @@ impl CudaGroup {
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
         let (stream, early) = (&self.updates, nets.updates_early());
         stream.wait_for(&self.stream, &self.fork)?;
-        let args = [agents, rows, self.staged.at(), nets.input().at()];
+        let planes = nets.planes().map_or(0, Memory::at);
+        let args = [agents, rows, self.staged.at(), nets.input().at(), planes];
         self.launch_on((stream, false), &self.kernels.gather, [self.batch, 2, p], 128, &args)?;
         nets.queue_until_targets(stream, |stream| {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];

@@ -11,6 +11,7 @@ extern "C" const u64* layout() {
         AT(Agent, sums) AT(Agent, counters) AT(Agent, seed) AT(Agent, capacity) AT(Agent, kind) AT(Agent, outputs)
         AT(Agent, encoded) AT(Agent, state) AT(Agent, frequencies) AT(Agent, scores_told) AT(Agent, error_correction)
         AT(Agent, undo_last_layer) AT(Agent, parameters) AT(Agent, online_half) AT(Agent, target_half)
+        AT(Agent, far)
         AT(Agent, discount) AT(Agent, learning_rate)
         AT(Agent, beta1) AT(Agent, beta2) AT(Agent, epsilon)
         AT(Staged, active) AT(Staged, has_outcome) AT(Staged, action) AT(Staged, flags) AT(Staged, player_score)

@@ -87,8 +87,9 @@ KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observati
     if (staged[blockIdx.x].active) store(agents[blockIdx.x], observations, acting_input);
 }
 
-// grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state (y = 0) or next state (y = 1).
-KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* input) {
+// grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state
+// (y = 0) or next state (y = 1); with `planes`, only where their planes are, unless they are far away.
+KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Element** planes) {
     let_next_start();
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];
@@ -133,7 +134,12 @@ KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* inp
     const Stack stack =
         find_stack(agent, index + ahead, last, frame(agent, last), (agent.flags[last] & START) != 0);
     const u64 sample = ((u64)set * population + p) * BATCH + row;
-    write_stack(stack, (Element*)input + sample * OBSERVATION * STACK);
+    Element* own = (Element*)input + sample * OBSERVATION * STACK;
+    if (planes) {
+        name_planes(stack, agent.far != 0, own, planes + sample * PLANES);
+    } else {
+        write_stack(stack, own);
+    }
 }
 
 // The best of the decoded values; of equal ones the first.

@@ -81,6 +81,40 @@ static __device__ inline Stack find_stack(const Agent& agent, u64 index, u64 slo
     return stack;
 }
 
+// Copies one observation, sixteen bytes at a time where all observations begin at such an address.
+static __device__ inline void copy_observation(const Element* from, Element* to) {
+#if VECTOR
+    const bool wide = OBSERVATION % 4 == 0;
+#else
+    const bool wide = OBSERVATION % 16 == 0;
+#endif
+    if (wide) {
+        const int count = (int)(OBSERVATION * sizeof(Element) / sizeof(Sixteen));
+        // Two at a time: the host's memory is far away.
+        for (int i = thread(); i < count; i += 2 * threads()) {
+            const int next = i + threads();
+            const Sixteen one = ((const Sixteen*)from)[i], other = ((const Sixteen*)from)[next < count ? next : i];
+            ((Sixteen*)to)[i] = one;
+            if (next < count) ((Sixteen*)to)[next] = other;
+        }
+    } else {
+        for (int i = thread(); i < OBSERVATION; i += threads()) to[i] = from[i];
+    }
+}
+
+// Says where the planes of a stack are, null for those before the episode; what is `far` is first copied to `near`.
+static __device__ inline void name_planes(const Stack& stack, bool far, Element* near, const Element** planes) {
+#pragma unroll
+    for (int back = 0; back < STACK; back++) {
+        const Element* at = stack.at[back];
+        if (at && far) {
+            copy_observation(at, near + back * OBSERVATION);
+            at = near + back * OBSERVATION;
+        }
+        for (int c = thread(); c < CHANNELS; c += threads()) planes[back * CHANNELS + c] = at ? at + c * AREA : nullptr;
+    }
+}
+
 // Writes a stack channel-last: the bytes of one pixel side by side, position * CHANNELS + plane.
 static __device__ inline void write_stack(const Stack& stack, Element* out) {
 #if !VECTOR && STACK * CHANNELS == 4 && HEIGHT * WIDTH % 4 == 0
@@ -125,23 +159,3 @@ static __device__ inline void write_stack(const Stack& stack, Element* out) {
 #endif
 }
 
-// Copies one observation, sixteen bytes at a time where all observations begin at such an address.
-static __device__ inline void copy_observation(const Element* from, Element* to) {
-#if VECTOR
-    const bool wide = OBSERVATION % 4 == 0;
-#else
-    const bool wide = OBSERVATION % 16 == 0;
-#endif
-    if (wide) {
-        const int count = (int)(OBSERVATION * sizeof(Element) / sizeof(Sixteen));
-        // Two at a time: the host's memory is far away.
-        for (int i = thread(); i < count; i += 2 * threads()) {
-            const int next = i + threads();
-            const Sixteen one = ((const Sixteen*)from)[i], other = ((const Sixteen*)from)[next < count ? next : i];
-            ((Sixteen*)to)[i] = one;
-            if (next < count) ((Sixteen*)to)[next] = other;
-        }
-    } else {
-        for (int i = thread(); i < OBSERVATION; i += threads()) to[i] = from[i];
-    }
-}

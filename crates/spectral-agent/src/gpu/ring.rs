@@ -6,6 +6,8 @@ use spectral_nn::cuda::{CudaError, Device, Memory};
 /// Rings of observations, actions, rewards, flags and scores.
 pub(super) struct Ring {
     pub frames: Memory,
+    /// Whether they are in the host's memory.
+    pub far: bool,
     /// Rewards, then actions, flags and scores.
     pub small: Memory,
     pub capacity: usize,
@@ -35,7 +37,15 @@ impl Ring {
         let frame = frame_bytes(spec);
         let bytes = capacity * frame;
         let frames = if spilt { device.pinned(bytes)? } else { device.zeros(bytes)? };
-        Ok(Ring { frames, small: device.zeros(7 * capacity)?, capacity, frame, newest: 0, floor: 0 })
+        Ok(Ring {
+            frames,
+            far: spilt,
+            small: device.zeros(7 * capacity)?,
+            capacity,
+            frame,
+            newest: 0,
+            floor: 0,
+        })
     }
 
     pub fn rewards(&self) -> u64 {

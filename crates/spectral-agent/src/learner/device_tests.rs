@@ -313,8 +313,43 @@ impl Life {
 
     /// One update on both sides. `poisoned` is an agent whose online outputs turn into something that is not finite.
     fn gather(&mut self) {
-        let arguments = [pointer(self.agents), pointer(self.rows), pointer(self.staged), pointer(self.input)];
+        self.gather_with(std::ptr::null_mut());
+    }
+
+    fn gather_with(&mut self, planes: *mut c_void) {
+        let (agents, rows, staged) = (pointer(self.agents), pointer(self.rows), pointer(self.staged));
+        let arguments = [agents, rows, staged, pointer(self.input), planes];
         self.emulator.launch("gather", [BATCH, 2, self.learners.len()], arguments);
+    }
+
+    /// Draws the same once more, by naming planes; every other agent's observations count as far away.
+    fn check_planes(&mut self, learning: &[usize]) {
+        let ObservationSpec::Planes { channels, height, width, stack } = self.observation else { return };
+        let (planes, area, population) = (channels * stack, height * width, self.learners.len());
+        let table = self.emulator.buffer(vec![1u64; 2 * population * BATCH * planes]);
+        (0..population).for_each(|p| self.agents[p].far = p as u64 % 2);
+        self.gather_with(pointer(table));
+        let near = self.input.as_ptr_range();
+        let near = near.start as u64..near.end as u64;
+        for &p in learning {
+            let b = &self.learners[p].buffers;
+            for (set, stacks) in [&b.states, &b.next_states].into_iter().enumerate() {
+                let Stacks::Bytes(want) = stacks else { unreachable!("planes are of bytes") };
+                let first = (set * population + p) * BATCH * planes;
+                for (i, plane) in want.chunks_exact(area).enumerate() {
+                    let at = table[first + i];
+                    if at == 0 {
+                        assert!(plane.iter().all(|&byte| byte == 0), "a plane that is not there");
+                        continue;
+                    }
+                    assert_eq!(near.contains(&at), p % 2 == 1, "what is far is brought near");
+                    // SAFETY: a plane of this agent's ring or of the minibatch.
+                    let got = unsafe { std::slice::from_raw_parts(at as *const u8, area) };
+                    assert_eq!(got, plane, "plane {i} of agent {p}");
+                }
+            }
+        }
+        assert!(table[..BATCH * planes].iter().any(|&at| at != 1) || !learning.contains(&0));
     }
 
     fn update(&mut self, poisoned: Option<usize>) {
@@ -331,6 +366,7 @@ impl Life {
         }
         let learning: Vec<usize> =
             (0..population).filter(|&p| self.twins[p].counters().learns == 1).collect();
+        self.check_planes(&learning);
         let next = self.outputs(Which::Target);
         let (k, e) = (self.source.most_outputs, self.source.most_encoded);
         let targets = self.emulator.buffer(vec![7.0f32; population * BATCH * k]);

@@ -69,6 +69,7 @@ pub struct Networks {
     starts: Vec<usize>,
     nets: Memory,
     input: Memory,
+    planes: Option<Memory>,
     acting_input: Memory,
     training: Vec<Stage>,
     acting: Vec<Stage>,
@@ -105,6 +106,16 @@ fn bf16_bits(x: f32) -> u16 {
         return (bits >> 16) as u16 | 0x40;
     }
     ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
+}
+
+/// A table of all planes of a minibatch.
+fn name_planes(device: &Device, trunk: &Trunk, minibatch: &Memory) -> Result<Memory, CudaError> {
+    let first = trunk.layer(0);
+    let area = first.height * first.width;
+    let all: Vec<u64> = (0..minibatch.len() / area).map(|plane| minibatch.offset(plane * area)).collect();
+    let table = device.zeros(8 * all.len())?;
+    table.write(0, &all)?;
+    Ok(table)
 }
 
 fn of_networks(shape: &Shape, networks: usize) -> Shape {
@@ -180,6 +191,9 @@ impl Networks {
         } else {
             None
         };
+        let minibatch = device.zeros(2 * agents * batch * input)?;
+        let planes =
+            if size.planes_apart(&trunk) { Some(name_planes(device, &trunk, &minibatch)?) } else { None };
         Ok(Networks {
             outputs: outputs.to_vec(),
             batch,
@@ -191,7 +205,8 @@ impl Networks {
             halves,
             starts,
             nets: device.zeros(NET_BYTES * agents)?,
-            input: device.zeros(2 * agents * batch * input)?,
+            input: minibatch,
+            planes,
             acting_input: device.zeros(agents * input)?,
             training,
             acting,
@@ -265,9 +280,22 @@ impl Networks {
         Ok(to)
     }
 
-    /// Where minibatches go: [states, next states][agent][sample][row][column][channel] bytes, or floats for vectors.
+    /// Where minibatches go: [states, next states][agent][sample][row][column][channel] bytes, or floats for vectors. Where
+    /// there are [`planes`](Self::planes), each sample's channels follow each other instead.
     pub fn input(&self) -> &Memory {
         &self.input
+    }
+
+    /// If the first layer takes each plane of a minibatch from where it is: the table of their addresses, [states, next
+    /// states][agent][sample][channel]; 0 stands for a plane of zeros. It starts out with the planes of
+    /// [`input`](Self::input). Planes begin at multiples of 16 bytes.
+    pub fn planes(&self) -> Option<&Memory> {
+        self.planes.as_ref()
+    }
+
+    /// What the first layer's kernels read a minibatch from.
+    fn minibatch(&self) -> &Memory {
+        self.planes.as_ref().unwrap_or(&self.input)
     }
 
     /// Where observations to act on go: [agent][row][column][channel].
@@ -356,7 +384,7 @@ impl Networks {
         networks: usize,
     ) -> Result<(), CudaError> {
         let acting = std::ptr::eq(stages.as_ptr(), self.acting.as_ptr());
-        let own_input = if acting { &self.acting_input } else { &self.input };
+        let own_input = if acting { &self.acting_input } else { self.minibatch() };
         let (stage, layer) = (&stages[l], self.trunk.layer(l));
         let input = if l == 0 { own_input } else { &stages[l - 1].output };
         let pitch = if layer.filters == 0 { self.pitch } else { layer.filters };

@@ -106,6 +106,16 @@ impl Size<'_> {
             || (l > 0 && self.direct_input_gradient(trunk, l).is_some())
     }
 
+    /// Whether the first layer takes the planes of a minibatch from where they are: if all its kernels can, and copies of 16
+    /// bytes suit whatever part of a plane they need.
+    pub fn planes_apart(&self, trunk: &Trunk) -> bool {
+        let a = trunk.layer(0);
+        matches!(trunk.input, Input::Planes { channels: 4, .. })
+            && self.direct_forward(trunk, 0, false).is_some()
+            && self.direct_weights(trunk, 0).is_some()
+            && [a.stride, a.kernel, a.height].iter().all(|rows| (rows * a.width).is_multiple_of(16))
+    }
+
     /// How the forward pass of layer l is cut, for a minibatch (both networks at once) or for acting (one sample).
     pub fn forward(&self, trunk: &Trunk, l: usize, acting: bool) -> Cut {
         let (layer, (batch, networks)) = (trunk.layer(l), self.samples(acting));
@@ -173,11 +183,13 @@ pub fn network_source(
 fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     let a = trunk.layer(l);
     let head = a.filters == 0;
-    let input = match trunk.input {
+    let input_of = |acting: bool| match trunk.input {
+        Input::Planes { .. } if l == 0 && !acting && size.planes_apart(trunk) => "planar",
         Input::Planes { .. } if l == 0 => "u8",
         Input::Vector { .. } if l == 0 => "float",
         _ => "act_t",
     };
+    let input = input_of(false);
     let (output, delta) = if head { ("float", "float") } else { ("act_t", "act_t") };
     let early = starts_early(size.agents(), size.target);
     let wait = if early { WAIT } else { "" };
@@ -195,6 +207,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let own_wait = acting && size.direct_forward(trunk, l, acting).is_some();
         let wait = if !own_wait && (acting || early) { WAIT } else { "" };
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
+        let input = input_of(acting);
         let (bounds, call) = match size.direct_forward(trunk, l, acting) {
             Some(direct) => (
                 direct.bounds(),

@@ -84,6 +84,7 @@ impl Twin {
             parameters: self.online.len() as u64,
             online_half: 0,
             target_half: 0,
+            far: 0,
             discount: settings.discount,
             learning_rate: settings.learning_rate,
             beta1: settings.adam_beta1,

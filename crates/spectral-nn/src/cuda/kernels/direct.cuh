@@ -215,6 +215,58 @@ __device__ __forceinline__ void turn_bytes(u32* to, const u32* raw, int rows) {
     }
 }
 
+// Bytes whose planes lie apart from each other: what stands for them is a table of where each is, null for one of zeros.
+struct planar {
+    u8 byte;
+};
+template <class In>
+constexpr bool IN_PLANES = false;
+template <>
+constexpr bool IN_PLANES<planar> = true;
+
+// Where the planes of all samples of a network are, within the block.
+template <class L, class In, int THREADS, int BATCH>
+__device__ __forceinline__ const u8* const* find_planes(const In* input, int network) {
+    __shared__ const u8* all[IN_PLANES<In> ? BATCH * L::C : 1];
+    if constexpr (IN_PLANES<In>) {
+        const u8* const* table = (const u8* const*)input + (size_t)network * BATCH * L::C;
+        for (int i = threadIdx.x; i < BATCH * L::C; i += THREADS) all[i] = table[i];
+        __syncthreads();
+    }
+    return all;
+}
+
+// As `bring` and `turn_bytes`, plane after plane: `rows` rows of a sample's planes, from `row` on, where ROWS find room. What a
+// thread turns, others have copied.
+template <class L, int THREADS, int ROWS>
+__device__ __forceinline__ void bring_planes(u32* raw, const u8* const* planes, const void* nowhere, int row, int rows) {
+    constexpr int EACH = ROWS * L::W / 16;
+    for (int i = threadIdx.x; i < L::C * EACH; i += THREADS) {
+        const u8* plane = planes[i / EACH];
+        const int at = row * L::W + i % EACH * 16;
+        if (i % EACH * 16 < rows * L::W) copy16_if(plane != nullptr, raw + 4 * i, plane ? plane + at : nowhere);
+    }
+}
+template <class V, class L, int THREADS, int ROWS>
+__device__ __forceinline__ void turn_planes(u32* to, const u32* raw, int rows) {
+    static_assert(L::C == 4 && L::W % 4 == 0, "four pixels of four planes at a time");
+    constexpr int PER_ROW = L::W / 4, PLANE = ROWS * PER_ROW;
+#pragma unroll 2
+    for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) {
+        u32 plane[4], w[8];
+#pragma unroll
+        for (int c = 0; c < 4; c++) plane[c] = raw[c * PLANE + i];
+#pragma unroll
+        for (int q = 0; q < 8; q++) {
+            float low = byte_float(plane[q % 2 * 2], q / 2), high = byte_float(plane[q % 2 * 2 + 1], q / 2);
+            w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
+        }
+        u32* line = to + V::word(i / PER_ROW, i % PER_ROW * 16);
+        *(uint4*)line = make_uint4(w[0], w[1], w[2], w[3]);
+        *(uint4*)(line + 4) = make_uint4(w[4], w[5], w[6], w[7]);
+    }
+}
+
 // Calls f(i, eight numbers as four words) for all i below COUNT, with several loads under way; at(i) is where they are.
 template <int COUNT, int THREADS, class At, class F>
 __device__ __forceinline__ void each_eight(At at, F f) {
@@ -276,6 +328,7 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
     const bf16* weights = (z < agents ? net.online_half : net.target_half) + L::WEIGHTS_AT;
     const float* bias = (z < agents ? net.online : net.target) + L::WEIGHTS_AT + L::FAN_IN * L::F + f0;
     const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
+    const u8* const* planes = find_planes<L, In, T::THREADS, BATCH>(input, z);
     // Where the images of a unit are, or its bytes; and the rows that it has.
     auto place = [&](int unit) { return Own::BYTES_IN ? raw : images + (unit - begin) % DEEP * Own::IMAGES; };
     auto rows_of = [&](int unit) {
@@ -289,9 +342,13 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
 #pragma unroll 1
             for (int i = 0; i < G; i++) {
                 int image = unit / BANDS * G + i;
-                if (image < BATCH)
-                    bring<V, L, T::THREADS>(place(unit) + i * APART,
-                                            input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C, rows_of(unit));
+                if (image >= BATCH) continue;
+                u32* to = place(unit) + i * APART;
+                if constexpr (IN_PLANES<In>)
+                    bring_planes<L, T::THREADS, Own::IN_ROWS>(to, planes + image * L::C, input, row, rows_of(unit));
+                else
+                    bring<V, L, T::THREADS>(to, input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C,
+                                            rows_of(unit));
             }
         }
         commit_copies();
@@ -329,10 +386,15 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         u32* now = images;
         if constexpr (Own::BYTES_IN) {
             wait_for_copies<0>();
+            if (IN_PLANES<In>) __syncthreads();
 #pragma unroll 1
-            for (int i = 0; i < G; i++)
-                if (unit / BANDS * G + i < BATCH)
+            for (int i = 0; i < G; i++) {
+                if (unit / BANDS * G + i >= BATCH) continue;
+                if constexpr (IN_PLANES<In>)
+                    turn_planes<V, L, T::THREADS, Own::IN_ROWS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(unit));
+                else
                     turn_bytes<V, L, T::THREADS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(unit));
+            }
             __syncthreads();
             bring_unit(unit + 1);
         } else {

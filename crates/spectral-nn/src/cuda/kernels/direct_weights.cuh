@@ -38,6 +38,7 @@ __device__ void direct_weight_gradient(const In* input, const bf16* delta, float
     u32* raw = units + Own::ALL - Own::RAW;
     const int z = blockIdx.z, m0 = blockIdx.x / (L::F / T::BN) * T::BM, f0 = blockIdx.x % (L::F / T::BN) * T::BN;
     const int begin = UNITS * blockIdx.y / gridDim.y, end = UNITS * (blockIdx.y + 1) / gridDim.y;
+    const u8* const* planes = find_planes<L, In, T::THREADS, BATCH>(input, z);
     for (int i = threadIdx.x; i < STEPS * 16; i += T::THREADS) corners[i] = 4 * V::corner(i < V::PATCHES ? i : 0);
     // Gradients of patches that only fill up stay zero.
     for (int i = threadIdx.x; i < DEEP * Own::DELTAS; i += T::THREADS)
@@ -53,8 +54,11 @@ __device__ void direct_weight_gradient(const In* input, const bf16* delta, float
             int p = i / PER_LINE, n = i % PER_LINE;
             copy16(deltas + (p / L::OW * V::WIDE + p % L::OW) * PITCH + n * 4, from + (size_t)p * L::F + n * 8);
         }
-        bring<V, L, T::THREADS>(Own::BYTES_IN ? raw : units + Own::image(unit - begin),
-                                input + image * L::INPUT + row * L::S * L::W * L::C, Own::IN_ROWS);
+        if constexpr (IN_PLANES<In>)
+            bring_planes<L, T::THREADS, Own::IN_ROWS>(raw, planes + unit / Own::BANDS * L::C, input, row * L::S, Own::IN_ROWS);
+        else
+            bring<V, L, T::THREADS>(Own::BYTES_IN ? raw : units + Own::image(unit - begin),
+                                    input + image * L::INPUT + row * L::S * L::W * L::C, Own::IN_ROWS);
         commit_copies();
     };
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp / (T::WM * T::WN);
@@ -80,7 +84,12 @@ __device__ void direct_weight_gradient(const In* input, const bf16* delta, float
         const bool ahead = DEEP > 1 && unit + 1 < end;
         if constexpr (Own::BYTES_IN) {
             wait_for_copies<0>();
-            turn_bytes<V, L, T::THREADS>(units, raw, Own::IN_ROWS);
+            if constexpr (IN_PLANES<In>) {
+                __syncthreads();
+                turn_planes<V, L, T::THREADS, Own::IN_ROWS>(units, raw, Own::IN_ROWS);
+            } else {
+                turn_bytes<V, L, T::THREADS>(units, raw, Own::IN_ROWS);
+            }
             __syncthreads();
             if (ahead) bring_unit(unit + 1);
         } else {

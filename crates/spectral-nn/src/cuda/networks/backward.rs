@@ -57,7 +57,7 @@ impl Networks {
             let head = layer.filters == 0;
             let pitch = Arg::Int(if head { self.pitch } else { layer.filters } as i32);
             let input: Arg =
-                if l == 0 { (&self.input).into() } else { (&self.training[l - 1].output).into() };
+                if l == 0 { self.minibatch().into() } else { (&self.training[l - 1].output).into() };
             let own = &self.backward[l];
             let delta = own.delta.as_ref();
             let (last, trunk) = (delta.unwrap_or(&self.last), delta.unwrap_or(&self.trunk_gradient));
