@@ -4,7 +4,7 @@ use super::shapes::Precision;
 use crate::layout::Affine;
 
 /// Bytes of shared memory that a block may have on every device since 2020.
-const BLOCK_SHARED: usize = 99 * 1024;
+pub(super) const BLOCK_SHARED: usize = 99 * 1024;
 /// Bytes of shared memory of a multiprocessor, and its registers.
 const PROCESSOR_SHARED: usize = 227 * 1024;
 const PROCESSOR_REGISTERS: usize = 65536;

@@ -369,7 +369,8 @@ impl Networks {
     }
 
     /// Queues the online networks' pass over the observations to act on. Its first kernel may start before the one queued
-    /// before it has ended, but waits for that one before it touches the observations.
+    /// before it has ended, but waits for that one before it touches the observations; so that one must not change
+    /// parameters, and must have been launched after all that does.
     pub fn queue_acting(&self, stream: &Stream) -> Result<(), CudaError> {
         (0..self.acting.len())
             .try_for_each(|l| self.queue_forward(stream, &self.acting, l, 0, self.outputs.len()))

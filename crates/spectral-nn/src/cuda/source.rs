@@ -1,6 +1,6 @@
 //! The text of a population's kernels: the general ones with every shape put in as a constant.
 
-use super::direct::{Direct, DirectWeights, Room};
+use super::direct::{BLOCK_SHARED, Direct, DirectWeights, Room};
 use super::shapes::{Cut, Precision, Trunk};
 use crate::architecture::Input;
 
@@ -110,9 +110,12 @@ impl Size<'_> {
     /// bytes suit whatever part of a plane they need.
     pub fn planes_apart(&self, trunk: &Trunk) -> bool {
         let a = trunk.layer(0);
+        // The kernels keep the table of a network in shared memory.
+        let table = 8 * a.channels * self.batch;
+        let forward = self.direct_forward(trunk, 0, false).map(|direct| direct.shared);
+        let weights = self.direct_weights(trunk, 0).map(|direct| direct.shared);
         matches!(trunk.input, Input::Planes { channels: 4, .. })
-            && self.direct_forward(trunk, 0, false).is_some()
-            && self.direct_weights(trunk, 0).is_some()
+            && [forward, weights].iter().all(|used| used.is_some_and(|used| used + table <= BLOCK_SHARED))
             && [a.stride, a.kernel, a.height].iter().all(|rows| (rows * a.width).is_multiple_of(16))
     }
 

@@ -494,7 +494,7 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         // Where there are registers for all of it, it comes while the product runs.
         constexpr int STRETCHES = P::template stretches<C>();
         constexpr bool AHEAD = T::MT * T::NT <= 8;
-        constexpr int AT_ONCE = AHEAD ? STRETCHES : 4;
+        constexpr int AT_ONCE = AHEAD ? STRETCHES : 2;
         Raw<bf16, 2 * C::GROUP> open[AT_ONCE];
         auto ask = [&](int first) {
             P::template each_place<C>([&](int s, int m, int u) {
