@@ -351,13 +351,12 @@ impl CudaGroup {
         threads: usize,
         args: &[u64],
     ) -> Result<(), CudaError> {
-        self.launch_on((&self.stream, false), kernel, grid, threads, args)
+        self.launch_on(&self.stream, kernel, grid, threads, args)
     }
 
-    /// On a stream; early if so said, which is for kernels that wait.
     fn launch_on(
         &self,
-        (stream, early): (&Stream, bool),
+        stream: &Stream,
         kernel: &Kernel,
         grid: [usize; 3],
         threads: usize,
@@ -367,12 +366,8 @@ impl CudaGroup {
         for (arg, &at) in list.iter_mut().zip(args) {
             *arg = Arg::At(at);
         }
-        let (shape, list) = (Shape::new(grid, threads), &list[..args.len()]);
         // Sound because all of it is this group's memory, and graphs do not outlive the group.
-        match early {
-            true => unsafe { stream.launch_early(kernel, shape, list) },
-            false => unsafe { stream.launch(kernel, shape, list) },
-        }
+        unsafe { stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
     }
 
     fn queue_record(&self) -> Result<(), CudaError> {
@@ -384,19 +379,19 @@ impl CudaGroup {
     fn queue_update(&self) -> Result<(), CudaError> {
         let (agents, nets, p) = (self.agents.at(), &self.networks, self.members.len());
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
-        let (stream, early) = (&self.updates, nets.updates_early());
+        let stream = &self.updates;
         stream.wait_for(&self.stream, &self.fork)?;
         let planes = nets.planes().map_or(0, Memory::at);
         let args = [agents, rows, self.staged.at(), nets.input().at(), planes];
-        self.launch_on((stream, false), &self.kernels.gather, [self.batch, 2, p], 128, &args)?;
+        self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], 128, &args)?;
         nets.queue_until_targets(stream, |stream| {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
-            self.launch_on((stream, early), &self.kernels.targets, [p, 1, 1], 512, &args)
+            self.launch_on(stream, &self.kernels.targets, [p, 1, 1], 512, &args)
         })?;
         nets.queue_head(stream, Pass::Online)?;
         let (last, trunk) = nets.gradients();
         let args = [agents, rows, nets.outputs(Pass::Online), targets, returns, last.at(), trunk.at()];
-        self.launch_on((stream, early), &self.kernels.gradients, [p, 1, 1], 512, &args)?;
+        self.launch_on(stream, &self.kernels.gradients, [p, 1, 1], 512, &args)?;
         nets.queue_backward(stream)?;
         self.stream.wait_for(stream, &self.join)
     }
@@ -422,9 +417,13 @@ impl CudaGroup {
     fn queue_act(&self) -> Result<(), CudaError> {
         self.networks.queue_acting(&self.stream)?;
         let outputs = self.networks.acting_outputs().at();
-        let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()];
-        let on = (&self.stream, self.networks.acts_early());
-        self.launch_on(on, &self.kernels.choose, [self.members.len(), 1, 1], 256, &args)
+        let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()].map(Arg::At);
+        let (kernel, shape) = (&self.kernels.choose, Shape::new([self.members.len(), 1, 1], 256));
+        // Sound as in `launch_on`; the kernel waits before it reads what the networks write.
+        match self.networks.starts_early() {
+            true => unsafe { self.stream.launch_early(kernel, shape, &args) },
+            false => unsafe { self.stream.launch(kernel, shape, &args) },
+        }
     }
 
     fn capture(&self) -> Result<Graphs, CudaError> {

@@ -16,20 +16,6 @@
 #define HELD_VALUES 2048
 #define HELD_ROWS (ACTIONS * BATCH <= HELD_VALUES ? BATCH : HELD_VALUES / ACTIONS)
 
-// The next kernel may start now: it waits itself for the end of this one, and everything before has ended.
-static __device__ inline void let_next_start() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// The end of the kernel before this one, where this one was started early.
-static __device__ inline void wait_for_previous() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // What the host staged, out of its memory.
 static __device__ void fetch(const Staged* staging, const void* seen, Staged* staged, void* observations) {
     const u64 at = (u64)blockIdx.x * OBSERVATION;
@@ -63,6 +49,13 @@ static __device__ void store(const Agent& agent, const void* observations, void*
     if (thread() == 0) agent.flags[slot] = starts ? START : 0;
 }
 
+// The next kernel may start now: it waits itself for the end of this one, and everything before has ended.
+static __device__ inline void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // grid P: a step without an update begins.
 KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations,
                      void* acting_input) {
@@ -90,7 +83,6 @@ KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observati
 // grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state
 // (y = 0) or next state (y = 1); with `planes`, only where their planes are, unless they are far away.
 KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Element** planes) {
-    let_next_start();
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];
     const Valid valid = valid_records(agent, agent.counters->newest, agent.counters->floor);
@@ -203,8 +195,6 @@ static __device__ void change_last_layer(const Agent& agent, const float* scale,
 
 // grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
 KERNEL(512, 1) targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
-    wait_for_previous();
-    let_next_start();
     __shared__ float values[HELD_ROWS * ACTIONS];
     __shared__ float scale[MOST_OUTPUTS];
     __shared__ float shift[MOST_OUTPUTS];
@@ -356,8 +346,6 @@ static __device__ void conclude(const Agent& agent, const RowSums* sums, float& 
 // `last` first holds the plain gradients of the taken actions, then all of them, scaled.
 KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets,
                          const float* returns, float* last, float* trunk) {
-    wait_for_previous();
-    let_next_start();
     __shared__ RowSums sums[BATCH];
     __shared__ float weights[MOST_OUTPUTS];
     __shared__ float scale;
@@ -414,7 +402,9 @@ KERNEL(256, 1) choose(Agent* agents, const float* outputs, const Staged* staged,
     __shared__ float values[ACTIONS];
     const Agent agent = agents[blockIdx.x];
     const float* own = outputs + (u64)blockIdx.x * PITCH;
-    wait_for_previous();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
     FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.live, values))
     __syncthreads();
     if (thread() == 0) {

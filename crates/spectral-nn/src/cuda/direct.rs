@@ -430,6 +430,8 @@ impl Work<'_> {
         let unit = unit + (4 * wm * mt * wn * nt) as f64;
         // Sums of warps overwrite the border around a gradient, which has to be cleared again.
         let unit = unit + if self.along && wk > 1 { 800.0 } else { 0.0 };
+        // Large tiles leave no registers for what a gradient's rectifiers say: it is waited for.
+        let unit = unit + if self.along && mt * nt > 8 { 1200.0 } else { 0.0 };
         // Bytes have to become numbers while nothing is multiplied.
         let turning = if self.bytes { 200.0 + images as f64 * words as f64 / 16.0 } else { 150.0 };
         let alone = turning + unit * (12.0 / warps as f64).max(1.0);

@@ -5,7 +5,7 @@ mod backward;
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
 use super::direct::Direct;
 use super::shapes::{Precision, Trunk};
-use super::source::{NET_BYTES, Size, Target, network_source, staggered, starts_early};
+use super::source::{NET_BYTES, Size, Target, network_source, staggered};
 use crate::architecture::Input;
 use backward::Backward;
 
@@ -401,34 +401,15 @@ impl Networks {
             (&stage.workspace).into(),
             (&stage.tickets).into(),
         ];
-        let early = if acting { self.acts_early() } else { self.updates_early() };
-        unsafe { self.start(stream, early, &stage.kernel, shape, &args) }
+        match acting && self.target.hopper {
+            true => unsafe { stream.launch_early(&stage.kernel, shape, &args) },
+            false => unsafe { stream.launch(&stage.kernel, shape, &args) },
+        }
     }
 
     /// Whether kernels of acting start early: see [`Stream::launch_early`].
-    pub fn acts_early(&self) -> bool {
+    pub fn starts_early(&self) -> bool {
         self.target.hopper
-    }
-
-    /// Whether kernels of an update that follow another in the same stream do.
-    pub fn updates_early(&self) -> bool {
-        starts_early(self.outputs.len(), self.target)
-    }
-
-    /// # Safety
-    /// As [`Stream::launch`]; all of these kernels wait before they touch anything, or touch only weights before.
-    unsafe fn start(
-        &self,
-        stream: &Stream,
-        early: bool,
-        kernel: &Kernel,
-        shape: Shape,
-        args: &[Arg],
-    ) -> Result<(), CudaError> {
-        match early {
-            true => unsafe { stream.launch_early(kernel, shape, args) },
-            false => unsafe { stream.launch(kernel, shape, args) },
-        }
     }
 
     fn scale_of(&self, l: usize) -> f32 {

@@ -142,12 +142,6 @@ pub(super) fn staggered(agents: usize) -> bool {
     agents >= 8
 }
 
-/// Whether the kernels of an update start while those before them end: where a kernel takes little longer than its start. In
-/// larger populations the early blocks would only take room from what runs beside.
-pub(super) fn starts_early(agents: usize, target: Target) -> bool {
-    target.hopper && !staggered(agents)
-}
-
 /// The CUDA C of all kernels of a population of networks; `outputs` are the widths of their heads.
 ///
 /// ```
@@ -194,8 +188,6 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     };
     let input = input_of(false);
     let (output, delta) = if head { ("float", "float") } else { ("act_t", "act_t") };
-    let early = starts_early(size.agents(), size.target);
-    let wait = if early { WAIT } else { "" };
     let mut out = |line: String| {
         text.push_str(&line);
         text.push('\n');
@@ -206,9 +198,9 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     ));
     for acting in [false, true] {
         let cut = size.forward(trunk, l, acting);
-        // Direct convolutions that act wait when they have their weights.
-        let own_wait = acting && size.direct_forward(trunk, l, acting).is_some();
-        let wait = if !own_wait && (acting || early) { WAIT } else { "" };
+        // Direct convolutions wait when they have their weights.
+        let waits = acting && size.direct_forward(trunk, l, acting).is_none();
+        let wait = if waits { "wait_for_previous(); " } else { "" };
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
         let input = input_of(acting);
         let (bounds, call) = match size.direct_forward(trunk, l, acting) {
@@ -261,7 +253,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
                 "extern \"C\" __global__ void __launch_bounds__(256, {}) {name}_{l}(const Net* nets, const {input}* input, \
                  const {delta}* last, const {delta}* trunk, int pitch, float scale, act_t* input_delta) {{ \
                  static_assert(Backward<{delta}, {both}, {batch}>::SHARED == {}, \"as the host reckons\"); \
-                 {wait}linear_backward<L{l}, {input}, {delta}, {both}, {vector}, {down}, {learn}, {batch}>(nets, input, last, \
+                 linear_backward<L{l}, {input}, {delta}, {both}, {vector}, {down}, {learn}, {batch}>(nets, input, last, \
                  trunk, pitch, scale, input_delta); }}",
                 BACKWARD_BLOCKS,
                 backward_shared(both, batch, size.precision),
@@ -302,7 +294,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         };
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({bounds}) down_{l}(const Net* nets, const {delta}* delta, \
-             int pitch, const act_t* input, act_t* input_delta) {{ {wait}{call}; }}",
+             int pitch, const act_t* input, act_t* input_delta) {{ {call}; }}",
         ));
     }
     if streamed {
@@ -337,16 +329,13 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     };
     out(format!(
         "extern \"C\" __global__ void __launch_bounds__({bounds}) weights_{l}(const Net* nets, const {input}* input, \
-         const {delta}* delta, int pitch, float scale, float* partial, int most) {{ {wait}{call}; }}",
+         const {delta}* delta, int pitch, float scale, float* partial, int most) {{ {call}; }}",
     ));
     out(format!(
         "extern \"C\" __global__ void __launch_bounds__(256) step_{l}(const Net* nets, const float* partial, int splits, \
-         int most) {{ {wait}step<L{l}>(nets, partial, splits, most); }}"
+         int most) {{ step<L{l}>(nets, partial, splits, most); }}"
     ));
 }
-
-/// What a kernel that may be started early begins with.
-const WAIT: &str = "wait_for_previous(); ";
 
 pub(super) fn weight_cut(trunk: &Trunk, l: usize, size: Size<'_>) -> Cut {
     let a = trunk.layer(l);

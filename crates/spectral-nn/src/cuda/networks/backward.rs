@@ -43,7 +43,6 @@ impl Networks {
     pub fn queue_backward(&self, stream: &Stream) -> Result<(), CudaError> {
         let agents = self.outputs.len();
         let mut used = [false; 3];
-        let early = self.updates_early();
         // What does not have to be waited for goes to one of these.
         let mut beside = |number: usize| {
             used[number] = true;
@@ -72,17 +71,16 @@ impl Networks {
                     let shape = Shape { grid, threads: 256, shared: *shared };
                     let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
                     match down {
-                        None => unsafe { self.start(stream, early, kernel, shape, &args) }?,
+                        None => unsafe { stream.launch(kernel, shape, &args) }?,
                         Some(down) => {
-                            unsafe { self.start(stream, early, down, shape, &args) }?;
+                            unsafe { stream.launch(down, shape, &args) }?;
                             late = Some((kernel, shape, args));
                         }
                     }
                 }
                 How::Streamed { down: (down, shape), kernel, shared } => {
                     let shape = of_networks(shape, agents);
-                    let args = [nets, trunk.into(), pitch, input, below];
-                    unsafe { self.start(stream, early, down, shape, &args) }?;
+                    unsafe { stream.launch(down, shape, &[nets, trunk.into(), pitch, input, below]) }?;
                     let tiles = agents * layer.fan_in() / STREAM_INPUTS;
                     let grid = [self.target.processors.min(tiles), 1, 1];
                     let shape = Shape { grid, threads: STREAM_THREADS, shared: *shared };
@@ -92,8 +90,7 @@ impl Networks {
                 How::Apart { down, weights, shape: own, partial, most, step } => {
                     if let Some((kernel, shape)) = down {
                         let shape = of_networks(shape, agents);
-                        let args = [nets, trunk.into(), pitch, input, below];
-                        unsafe { self.start(stream, early, kernel, shape, &args) }?;
+                        unsafe { stream.launch(kernel, shape, &[nets, trunk.into(), pitch, input, below]) }?;
                     }
                     // The step changes weights that the input gradient reads: so it comes after it, but beside what
                     // follows.
@@ -104,8 +101,7 @@ impl Networks {
                     let shape = of_networks(own, agents);
                     let most = Arg::Int(*most as i32);
                     let args = [nets, input, last.into(), pitch, scale, partial.into(), most];
-                    let early = early && l == 0;
-                    unsafe { self.start(side, early, weights, shape, &args) }?;
+                    unsafe { side.launch(weights, shape, &args) }?;
                     let size = Size {
                         outputs: &self.outputs,
                         batch: self.batch,
@@ -114,8 +110,9 @@ impl Networks {
                     };
                     let numbers = (layer.fan_in() + 1) * size.filters(layer);
                     let shape = Shape::new([numbers.div_ceil(256), agents, 1], 256);
-                    let args = [nets, partial.into(), Arg::Int(own.grid[1] as i32), most];
-                    unsafe { self.start(side, early, step, shape, &args) }?;
+                    unsafe {
+                        side.launch(step, shape, &[nets, partial.into(), Arg::Int(own.grid[1] as i32), most])
+                    }?;
                 }
             }
         }
