@@ -274,6 +274,9 @@ pub struct ReproduceArgs {
     /// Agents, separated by commas, instead of the figure's own
     #[arg(long)]
     pub agents: Option<String>,
+    /// Only these of the figure's tasks, separated by commas
+    #[arg(long)]
+    pub tasks: Option<String>,
     /// Set any setting of all its runs: key=value, or agent.NAME.key=value for one agent
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -30,6 +30,8 @@ pub struct Overrides {
     pub seeds: Option<String>,
     /// Agents, as `--agents` takes them.
     pub agents: Option<String>,
+    /// Tasks of the experiment's own, separated by commas; the others are left out.
+    pub tasks: Option<String>,
     /// Any settings, as `--set` takes them.
     pub set: Vec<String>,
 }
@@ -97,7 +99,7 @@ impl Experiment {
         };
         if computed.is_some() && *overrides != Overrides::default() {
             return Err(TrainError::Usage(format!(
-                "{name} is computed, not trained: it has no frames, seeds, agents or settings to change"
+                "{name} is computed, not trained: it has no frames, seeds, agents, tasks or settings to change"
             )));
         }
         let plans = match &computed {
@@ -139,8 +141,20 @@ fn plans(name: &str, file: &toml::Table, overrides: &Overrides) -> Result<Vec<Pl
             )));
         }
     };
+    let own_name = |task: &toml::Value| Some(task.get("name")?.as_str()?.to_string());
+    let only: Option<Vec<&str>> =
+        overrides.tasks.as_ref().map(|names| names.split(',').map(str::trim).collect());
+    for wanted in only.iter().flatten() {
+        let names: Vec<String> = tasks.iter().filter_map(own_name).collect();
+        if !names.iter().any(|name| name == wanted) {
+            return Err(unknown("task of this figure", wanted, names.iter().map(String::as_str)));
+        }
+    }
+    let asked_for = |task: &&toml::Value| {
+        only.as_ref().is_none_or(|only| own_name(task).is_some_and(|name| only.contains(&name.as_str())))
+    };
     let mut plans: Vec<Plan> = Vec::new();
-    for task in tasks {
+    for task in tasks.iter().filter(asked_for) {
         let mut own = task.as_table().cloned().unwrap_or_default();
         let Some(toml::Value::String(task)) = own.remove("name") else {
             return Err(TrainError::Usage(format!("{name}: every [[task]] needs a name = \"…\"")));
@@ -233,11 +247,17 @@ mod tests {
             frames: Some(7),
             seeds: Some("4,6".into()),
             agents: Some("clipped".into()),
+            tasks: None,
             set: vec!["batch=16".into()],
         };
         let mine = read(&wish);
         assert!(mine.plans.iter().all(|p| p.frames == 7 && p.agents.len() == 2));
         assert!(mine.plans.iter().flat_map(|p| &p.agents).all(|a| a.settings.batch == 16));
+        let wish = Overrides { tasks: Some("2048".into()), ..Overrides::default() };
+        assert_eq!(read(&wish).plans.iter().map(|p| p.task.as_str()).collect::<Vec<_>>(), ["2048"]);
+        let wish = Overrides { tasks: Some("2048, pong".into()), ..Overrides::default() };
+        let said = Experiment::read("mine", text, &wish).unwrap_err().to_string();
+        assert!(said.contains("pong-mini"), "{said}");
     }
 
     #[test]

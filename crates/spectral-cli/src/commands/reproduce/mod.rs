@@ -34,6 +34,7 @@ pub fn run(args: &ReproduceArgs) -> Result<u8, Failure> {
         frames: args.frames,
         seeds: args.seeds.clone(),
         agents: args.agents.clone(),
+        tasks: args.tasks.clone(),
         set: args.set.iter().cloned().chain(args.device.iter().map(|d| format!("device={d}"))).collect(),
     };
     let experiment = Experiment::find(name, &overrides)?;
