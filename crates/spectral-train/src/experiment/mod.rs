@@ -142,8 +142,13 @@ fn plans(name: &str, file: &toml::Table, overrides: &Overrides) -> Result<Vec<Pl
         }
     };
     let own_name = |task: &toml::Value| Some(task.get("name")?.as_str()?.to_string());
-    let only: Option<Vec<&str>> =
-        overrides.tasks.as_ref().map(|names| names.split(',').map(str::trim).collect());
+    let only: Option<Vec<&str>> = overrides
+        .tasks
+        .as_ref()
+        .map(|names| names.split(',').map(str::trim).filter(|n| !n.is_empty()).collect());
+    if only.as_ref().is_some_and(Vec::is_empty) {
+        return Err(TrainError::Usage(format!("{name}: no task is left to train")));
+    }
     for wanted in only.iter().flatten() {
         let names: Vec<String> = tasks.iter().filter_map(own_name).collect();
         if !names.iter().any(|name| name == wanted) {
@@ -253,11 +258,13 @@ mod tests {
         let mine = read(&wish);
         assert!(mine.plans.iter().all(|p| p.frames == 7 && p.agents.len() == 2));
         assert!(mine.plans.iter().flat_map(|p| &p.agents).all(|a| a.settings.batch == 16));
-        let wish = Overrides { tasks: Some("2048".into()), ..Overrides::default() };
+        let wish = Overrides { tasks: Some("2048,".into()), ..Overrides::default() };
         assert_eq!(read(&wish).plans.iter().map(|p| p.task.as_str()).collect::<Vec<_>>(), ["2048"]);
         let wish = Overrides { tasks: Some("2048, pong".into()), ..Overrides::default() };
         let said = Experiment::read("mine", text, &wish).unwrap_err().to_string();
         assert!(said.contains("pong-mini"), "{said}");
+        let wish = Overrides { tasks: Some(" ".into()), ..Overrides::default() };
+        assert!(Experiment::read("mine", text, &wish).unwrap_err().to_string().contains("no task is left"));
     }
 
     #[test]

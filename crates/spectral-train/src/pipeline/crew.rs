@@ -97,9 +97,12 @@ pub(super) fn with_crew<T>(roster: &Roster<'_>, work: Work<'_>, lead: impl FnOnc
             });
             thread.thread().clone()
         };
-        let threads: Vec<Thread> = (0..workers).map(spawn).collect();
-        // Also if `lead` panics: the scope waits for its threads.
-        let _close = Close { shop, workers: threads.clone() };
+        // Also if `lead` panics, or a thread cannot be had: the scope waits for those that there are.
+        let mut close = Close { shop, workers: Vec::with_capacity(workers) };
+        for number in 0..workers {
+            close.workers.push(spawn(number));
+        }
+        let threads = close.workers.clone();
         lead(&mut Crew {
             shop,
             workers: threads,

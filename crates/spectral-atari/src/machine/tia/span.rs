@@ -203,8 +203,11 @@ mod tests {
     use super::super::{Geometry, Tia};
     use crate::machine::input::Pins;
     use proptest::prelude::*;
+    use spectral_core::bytes::{StateReader, StateWriter};
 
-    const LINES: i32 = 40;
+    const LINES: i32 = 30;
+    /// Before the end of the picture, so that something could be drawn too many.
+    const END: i32 = 31;
 
     fn tia() -> Tia {
         let geometry =
@@ -232,7 +235,7 @@ mod tests {
             events.retain(|(_, write)| write.is_none_or(|(addr, _)| addr != 0x00 && addr != 0x2C));
             events.extend(looks.iter().map(|&cycle| (cycle, None)));
             events.sort_by_key(|&(cycle, _)| cycle);
-            events.push((76 * LINES, None));
+            events.push((76 * END, None));
             let pins = Pins::default();
             let (mut late, mut soon) = (tia(), tia());
             for &(cycle, write) in &events {
@@ -247,6 +250,14 @@ mod tests {
                 }
             }
             late.settle();
+            // Restored by one that has put off more, it is the same.
+            let mut saved = StateWriter::default();
+            late.save(&mut saved);
+            let mut other = tia();
+            other.read(0x08, 76 * (LINES + 2), 0, &pins);
+            other.restore(&mut StateReader::new(&saved.into_bytes())).unwrap();
+            other.settle();
+            prop_assert_eq!((other.painted(), other.collisions), (late.painted(), late.collisions));
             prop_assert_eq!(late.painted(), soon.painted());
             prop_assert_eq!(late.collisions, soon.collisions);
             for (row, (late, soon)) in late.picture().chunks(160).zip(soon.picture().chunks(160)).enumerate() {

@@ -83,6 +83,8 @@ impl Tia {
         for time in times {
             *time = from.i32()?;
         }
+        // What is saved has been settled.
+        self.looked_at = 0;
         let line_start = self.line_end.wrapping_sub(super::LINE);
         let window = (self.geometry.first_line, self.geometry.height as i32);
         let expected = (super::LINE * window.0, super::LINE * (window.0 + window.1));

@@ -110,7 +110,7 @@ fn draw(
     let used = shelf.used(experiment);
     if used.is_empty() {
         return Err(Failure::usage(format!(
-            "{} holds no run of {}: `spectral reproduce {0}` without --report-only trains them",
+            "{} holds no run of {}: `spectral reproduce {1}` without --report-only trains them",
             args.out.join("runs").display(),
             experiment.name,
         )));
@@ -134,7 +134,7 @@ fn draw(
         out,
         baseline: Some("spectral".into()),
         claims,
-        notes: notes(experiment)?,
+        notes: notes(experiment, args.tasks.as_ref())?,
         ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
@@ -142,11 +142,17 @@ fn draw(
 
 /// What the reader of a report should know of the experiment: what it is in the paper, and whether the user made it
 /// shorter or longer.
-fn notes(experiment: &Experiment) -> Result<Vec<String>, Failure> {
-    let own = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
+fn notes(experiment: &Experiment, tasks: Option<&String>) -> Result<Vec<String>, Failure> {
+    let same = Overrides { tasks: tasks.cloned(), ..Overrides::default() };
+    let own = Experiment::read(&experiment.name, &experiment.text, &same)?;
     let lengths = experiment.plans.iter().zip(&own.plans);
     let lengths = lengths.filter_map(|(asked, whole)| notes::on_length(asked.frames, whole));
-    Ok(notes::on_paper(experiment).into_iter().chain(lengths).collect())
+    let whole = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
+    let left_out: Vec<&str> = whole.plans.iter().map(|plan| plan.task.as_str()).collect();
+    let left_out: Vec<&str> =
+        left_out.into_iter().filter(|task| !own.plans.iter().any(|plan| plan.task == *task)).collect();
+    let part = (!left_out.is_empty()).then(|| format!("Left out of this figure: {}.", left_out.join(", ")));
+    Ok(notes::on_paper(experiment).into_iter().chain(lengths).chain(part).collect())
 }
 
 /// Removes what a report that was killed left half-written.
@@ -171,6 +177,25 @@ mod tests {
     use super::*;
     use spectral_report::Rule;
     use spectral_train::presets::FIGURES;
+
+    #[test]
+    fn notes_on_a_part_of_a_figure_are_about_that_part() {
+        let noted = |tasks: &str, frames: Option<u64>| {
+            let tasks = Some(tasks.to_string());
+            let wish = Overrides { tasks: tasks.clone(), frames, ..Overrides::default() };
+            let experiment = Experiment::find("mini-fig3", &wish).unwrap();
+            notes(&experiment, tasks.as_ref()).unwrap().join(" ")
+        };
+        let whole = noted("ponglantis-mini", None);
+        assert!(!whole.contains("frames per agent"), "{whole}");
+        assert!(whole.contains("Left out of this figure: exponential-pong-mini."), "{whole}");
+        let short = noted("ponglantis-mini", Some(1000));
+        assert!(
+            short.contains("Shorter") && short.contains("frames per agent on ponglantis-mini"),
+            "{short}"
+        );
+        assert!(!noted("exponential-pong-mini, ponglantis-mini", None).contains("Left out"));
+    }
 
     #[test]
     fn every_claim_is_about_tasks_and_agents_of_its_figure() {

@@ -98,7 +98,7 @@ fn parts_are_done_by_their_owners() {
                 let sheet = if round < 2 { round } else { crew.finish(foreman_works) };
                 crew.post(sheet, 0, SIZES[sheet]);
                 if round % 50 == 7 {
-                    // All have fallen asleep when the next job comes: the owners are called.
+                    // A pause between two jobs.
                     std::thread::sleep(crew.shop.patience.limit * 3);
                 }
             }
