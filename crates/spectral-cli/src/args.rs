@@ -37,6 +37,7 @@ Examples:
   spectral reproduce mini-fig3               figure 3 in small: minutes on two cores
   spectral reproduce fig3 --dry-run          what the real one costs here
   spectral reproduce fig3 --frames 40000000  a fifth of it (the report says so)
+  spectral reproduce fig3 --tasks ponglantis one of its tasks
   spectral reproduce fig3                    later: on from there to the end
   spectral reproduce fig4                    shares fig3's runs: only draws
   spectral reproduce mine.toml               an experiment of your own

@@ -134,23 +134,21 @@ fn draw(
         out,
         baseline: Some("spectral".into()),
         claims,
-        notes: notes(experiment, args.tasks.as_ref())?,
+        notes: notes(experiment)?,
         ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
 }
 
-/// What the reader of a report should know of the experiment: what it is in the paper, and whether the user made it
-/// shorter or longer.
-fn notes(experiment: &Experiment, tasks: Option<&String>) -> Result<Vec<String>, Failure> {
-    let same = Overrides { tasks: tasks.cloned(), ..Overrides::default() };
-    let own = Experiment::read(&experiment.name, &experiment.text, &same)?;
-    let lengths = experiment.plans.iter().zip(&own.plans);
-    let lengths = lengths.filter_map(|(asked, whole)| notes::on_length(asked.frames, whole));
+/// What the reader of a report should know of the experiment: what it is in the paper, whether the user made it shorter or
+/// longer, and which of its tasks were left out.
+fn notes(experiment: &Experiment) -> Result<Vec<String>, Failure> {
     let whole = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
-    let left_out: Vec<&str> = whole.plans.iter().map(|plan| plan.task.as_str()).collect();
-    let left_out: Vec<&str> =
-        left_out.into_iter().filter(|task| !own.plans.iter().any(|plan| plan.task == *task)).collect();
+    let asked_for = |plan: &&Plan| experiment.plans.iter().any(|asked| asked.task == plan.task);
+    let (kept, left_out): (Vec<&Plan>, Vec<&Plan>) = whole.plans.iter().partition(asked_for);
+    let lengths = experiment.plans.iter().zip(kept);
+    let lengths = lengths.filter_map(|(asked, whole)| notes::on_length(asked.frames, whole));
+    let left_out: Vec<&str> = left_out.iter().map(|plan| plan.task.as_str()).collect();
     let part = (!left_out.is_empty()).then(|| format!("Left out of this figure: {}.", left_out.join(", ")));
     Ok(notes::on_paper(experiment).into_iter().chain(lengths).chain(part).collect())
 }
@@ -181,10 +179,8 @@ mod tests {
     #[test]
     fn notes_on_a_part_of_a_figure_are_about_that_part() {
         let noted = |tasks: &str, frames: Option<u64>| {
-            let tasks = Some(tasks.to_string());
-            let wish = Overrides { tasks: tasks.clone(), frames, ..Overrides::default() };
-            let experiment = Experiment::find("mini-fig3", &wish).unwrap();
-            notes(&experiment, tasks.as_ref()).unwrap().join(" ")
+            let wish = Overrides { tasks: Some(tasks.to_string()), frames, ..Overrides::default() };
+            notes(&Experiment::find("mini-fig3", &wish).unwrap()).unwrap().join(" ")
         };
         let whole = noted("ponglantis-mini", None);
         assert!(!whole.contains("frames per agent"), "{whole}");

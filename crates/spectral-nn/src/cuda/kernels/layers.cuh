@@ -234,21 +234,19 @@ __device__ __forceinline__ void finish_forward(Sums<T>& sums, int z, int m0, int
         if (threadIdx.x == 0) tickets[tile] = 0;
     }
     Out* to = output + (size_t)z * BATCH * L::POSITIONS * pitch;
-    // A head's biases may have changed since this kernel started.
-    auto bias_of = [&](int f) { return L::F > 0 ? __ldg(bias + f) : bias[f]; };
     sums.each([&](int, int r, int c, float x, float y) {
         int m = m0 + r, f = n0 + c;
         if (m >= BATCH * L::POSITIONS || f >= filters) return;
-        x = x * scale + bias_of(f);
+        x = x * scale + __ldg(bias + f);
         if (L::RELU) x = fmaxf(x, 0.0f);
         if (L::F > 0 && L::F % 2 == 0) {
-            y = y * scale + bias_of(f + 1);
+            y = y * scale + __ldg(bias + f + 1);
             if (L::RELU) y = fmaxf(y, 0.0f);
             store_pair(to + (size_t)m * pitch + f, x, y);
         } else {
             store_act(to + (size_t)m * pitch + f, x);
             if (f + 1 < filters) {
-                y = y * scale + bias_of(f + 1);
+                y = y * scale + __ldg(bias + f + 1);
                 store_act(to + (size_t)m * pitch + f + 1, L::RELU ? fmaxf(y, 0.0f) : y);
             }
         }
