@@ -87,26 +87,30 @@ pub fn free_disk(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// Ties the calling thread to one of the cores that this process may use, counted round and round; without effect where the
-/// system does not let it. Numbers that follow each other share no core's hardware as long as there is another: two threads on
-/// one core are slower than each alone.
-pub fn pin_to_core(number: usize) {
+/// The cores that the calling thread may use, in an order in which those that follow each other share no hardware as long as there
+/// is another: two threads on one core are slower than each alone. Empty where the system does not say.
+pub fn usable_cores() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
-        let cores: Vec<usize> =
-            (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-        let cores = spread(cores, |core| {
+        let cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        return spread(cores, |core| {
             let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
             std::fs::read_to_string(path).unwrap_or_default()
         });
-        if let Some(&core) = cores.get(number % cores.len().max(1)) {
-            let mut one = rustix::thread::CpuSet::new();
-            one.set(core);
-            let _ = rustix::thread::sched_setaffinity(None, &one);
-        }
+    }
+    Vec::new()
+}
+
+/// Ties the calling thread to a core; without effect where the system does not let it.
+pub fn tie_to_core(core: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(core);
+        let _ = rustix::thread::sched_setaffinity(None, &one);
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = number;
+    let _ = core;
 }
 
 /// Logical cores in an order in which those that share hardware with one before them come last; `siblings` says, as Linux does

@@ -6,7 +6,8 @@
 //! the ones that were posted first.
 
 use super::board::{Board, Part, Taker};
-use crate::machine::pin_to_core;
+use super::places::{Places, Seated};
+use crate::machine::{tie_to_core, usable_cores};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -85,16 +86,13 @@ pub(super) fn with_crew<T>(roster: &Roster<'_>, work: Work<'_>, lead: impl FnOnc
         foreman_sleeps: AtomicBool::new(false),
         patience: Patience { limit, yields: !many },
     };
+    // The first core stays with the caller.
+    let cores = if many { usable_cores() } else { Vec::new() };
+    let places = Places::new(cores.get(1..).unwrap_or_default());
     std::thread::scope(|scope| {
-        let shop = &shop;
+        let (shop, places) = (&shop, &places);
         let spawn = |number: usize| {
-            let thread = scope.spawn(move || {
-                if many {
-                    // The first core stays with the caller.
-                    pin_to_core(number + 1);
-                }
-                shop.serve(number, work);
-            });
+            let thread = scope.spawn(move || shop.serve(number, work, places.seat(number, tie_to_core)));
             thread.thread().clone()
         };
         // Also if `lead` panics, or a thread cannot be had: the scope waits for those that there are.
@@ -160,7 +158,7 @@ impl Crew<'_> {
 
     /// Does one part: one of the foreman's own, or one that nobody took for a while. False if there is none.
     pub(super) fn help(&mut self) -> bool {
-        self.shop.take_part(&mut self.taker, self.work)
+        self.shop.take_part(&mut self.taker, self.work).is_some()
     }
 
     /// Says that there was something to do.
@@ -187,20 +185,22 @@ impl Crew<'_> {
 }
 
 impl Shop {
-    /// Takes a part and does it; false if there is none for this taker.
-    fn take_part(&self, taker: &mut Taker<'_>, work: Work<'_>) -> bool {
-        let Some(part) = taker.take() else { return false };
+    /// Takes a part and does it, and says how long that took; `None` if there is none for this taker.
+    fn take_part(&self, taker: &mut Taker<'_>, work: Work<'_>) -> Option<Duration> {
+        let part = taker.take()?;
+        let begun = Instant::now();
         let _done = Done { shop: self, part };
         work(part.sheet, part.task, part.part);
-        true
+        Some(begun.elapsed())
     }
 
     /// A worker's life.
-    fn serve(&self, number: usize, work: Work<'_>) {
+    fn serve(&self, number: usize, work: Work<'_>, mut seat: Seated<'_>) {
         let mut taker = Taker::new(&self.board, number);
         let mut idle = Idle::default();
         while !self.closing.load(SeqCst) {
-            if self.take_part(&mut taker, work) {
+            if let Some(took) = self.take_part(&mut taker, work) {
+                seat.worked(took.as_nanos() as u64);
                 idle = Idle::default();
             } else if idle.is_over(self.patience.limit) {
                 self.sleep(number, &taker);

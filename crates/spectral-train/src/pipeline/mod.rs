@@ -9,6 +9,7 @@ mod board;
 mod crew;
 #[cfg(test)]
 mod late;
+mod places;
 mod seat;
 mod team;
 #[cfg(test)]
