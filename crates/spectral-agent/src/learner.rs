@@ -250,8 +250,7 @@ impl Learner {
         !self.replay.valid().is_empty()
     }
 
-    /// One gradient step on a minibatch from replay. Call it between [`record`](Learner::record) and the next
-    /// [`observation`](Learner::observation), which may overwrite the oldest transition.
+    /// One gradient step on a minibatch from replay.
     pub fn update(&mut self) -> Result<(), NotFinite> {
         self.draw();
         self.make_targets();

@@ -55,9 +55,9 @@ impl std::error::Error for DeviceFailure {}
 
 /// A group of agents that step together on one device.
 ///
-/// The order within a submission is that of [`Learner`](crate::learner::Learner): the outcome completes the current
-/// observation; then, if asked for, an update, and a refresh of the target networks; then the new observation is stored
-/// and acted on. Only staged agents change.
+/// The order within a submission: the outcome completes the current observation; the new one is stored and acted on; then, if
+/// asked for, an update, and a refresh of the target networks. The answer comes before these two, so that tasks are
+/// played while the device learns. Only staged agents change.
 pub trait Group: Send {
     /// How many agents.
     fn len(&self) -> usize;
@@ -77,8 +77,8 @@ pub trait Group: Send {
     /// a restore at which the last outcome had been recorded already) and the observation that followed.
     fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>);
 
-    /// Starts the work for the staged agents and returns at once; [`wait`](Group::wait) must come before the next. An update changes the agents whose replay holds
-    /// something to learn from.
+    /// Starts the work for the staged agents and returns at once; [`wait`](Group::wait) must come before the next. An update
+    /// changes the agents whose replay holds something to learn from; what it does shows in what follows, never in this answer.
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure>;
 
     /// Whether [`wait`](Group::wait) would return at once.
@@ -86,18 +86,13 @@ pub trait Group: Send {
         Ok(true)
     }
 
-    /// Waits for the submission and returns one decision per agent; those of agents that were not staged mean nothing.
+    /// Waits for the answer and returns one decision per agent; those of agents that were not staged mean nothing.
     fn wait(&mut self) -> Result<&[Decision], DeviceFailure>;
 
     /// Completes an agent's last observation without a new one: before a checkpoint, so that replay and counters agree
-    /// with those of an agent trained on the CPU. `update` and `refresh` as in [`submit`](Group::submit), for all agents
-    /// given here together.
-    fn settle(
-        &mut self,
-        outcomes: &[(usize, Outcome)],
-        update: bool,
-        refresh: bool,
-    ) -> Result<(), DeviceFailure>;
+    /// with those of an agent trained on the CPU. Waits for all that is under way. In the decisions of the agents given here
+    /// only [`not_finite`](Decision::not_finite) means something.
+    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure>;
 
     /// Updates that an agent has made.
     fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure>;

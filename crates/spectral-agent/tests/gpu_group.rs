@@ -180,7 +180,7 @@ fn a_gpu_repeats_itself_and_resumes() {
         // To a third group, through bytes, and on to the same end.
         let mut third = make();
         let outcomes: Vec<_> = (0..trainees.len()).map(|agent| (agent, world(&task, agent, 69).0)).collect();
-        second.settle(&outcomes, true, false).unwrap();
+        second.settle(&outcomes).unwrap();
         for agent in 0..trainees.len() {
             let state = saved(&mut second, agent);
             third.restore(agent, &mut StateReader::new(&state)).unwrap();
@@ -192,7 +192,7 @@ fn a_gpu_repeats_itself_and_resumes() {
         for agent in 0..trainees.len() {
             third.stage(agent, None, Seen::Planes(&world(&task, agent, 70).1));
         }
-        third.submit(false, false).unwrap();
+        third.submit(true, false).unwrap();
         third.wait().unwrap();
         let c = play(&mut third, &task, 71..120);
         assert_eq!(a[71..], c[..], "{precision:?}: decisions after resuming");

@@ -206,13 +206,13 @@ impl Actor {
         Ok(self.sinks().episode(episode)?)
     }
 
-    /// Whether the learner is to be updated after the step that ended last.
+    /// Whether the learner is to be updated in the step under way, once its action is chosen.
     pub fn update_due(&self) -> bool {
         let Counters { steps, emptied, .. } = self.counters;
         steps - emptied >= self.clock.learning_starts && steps.is_multiple_of(self.clock.update_period)
     }
 
-    /// Whether the target network is to be refreshed after the step that ended last.
+    /// Whether the target network is to be refreshed in the step under way, after the update.
     pub fn refresh_due(&self) -> bool {
         self.counters.steps.is_multiple_of(self.clock.target_period)
     }

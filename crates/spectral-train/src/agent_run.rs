@@ -40,20 +40,21 @@ impl AgentRun {
         Ok(())
     }
 
-    /// One step: observe, act, record, learn.
+    /// One step: observe, act, learn, play, record. Like the first DQN it learns between choosing an action and playing it,
+    /// which lets a device learn while tasks are played.
     fn step(&mut self) -> Result<(), TrainError> {
         let AgentRun { actor, learner } = self;
         actor.begin(learner.observation());
         let action = actor.explore().unwrap_or_else(|| learner.act());
+        let learns = actor.update_due() && learner.can_update();
+        let learned = if learns { learner.update() } else { Ok(()) };
+        if learned.is_ok() && actor.refresh_due() {
+            learner.refresh_target();
+        }
         let Some(outcome) = actor.play(action)? else { return Ok(()) };
         learner.record(outcome);
-        if actor.update_due()
-            && learner.can_update()
-            && let Err(error) = learner.update()
-        {
+        if let Err(error) = learned {
             actor.stop(error.to_string());
-        } else if actor.refresh_due() {
-            learner.refresh_target();
         }
         Ok(())
     }

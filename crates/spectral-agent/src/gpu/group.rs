@@ -105,7 +105,6 @@ struct Place<'a> {
 struct Kernels {
     enter: Kernel,
     record: Kernel,
-    insert: Kernel,
     gather: Kernel,
     targets: Kernel,
     gradients: Kernel,
@@ -116,11 +115,10 @@ struct Kernels {
 struct Graphs {
     /// Outcome, observation, action.
     step: Graph,
-    /// Outcome, update, observation, action.
-    learn: Graph,
-    /// The pieces, for what happens rarely.
-    record: Graph,
+    /// What may follow it, while tasks play the action.
     update: Graph,
+    /// An outcome alone, and an action alone, for what happens rarely.
+    record: Graph,
     act: Graph,
 }
 
@@ -401,17 +399,11 @@ impl CudaGroup {
         self.launch(&self.kernels.refresh, [64, self.members.len(), 1], 256, &args)
     }
 
-    /// What a submission without an update begins with.
+    /// What a submission begins with.
     fn queue_enter(&self) -> Result<(), CudaError> {
         let (staging, seen, input) = (self.staging.at(), self.seen.at(), self.networks.acting_input().at());
         let args = [self.agents.at(), staging, seen, self.staged.at(), self.observations.at(), input];
         self.launch(&self.kernels.enter, [self.members.len(), 1, 1], 256, &args)
-    }
-
-    fn queue_insert(&self) -> Result<(), CudaError> {
-        let input = self.networks.acting_input().at();
-        let args = [self.agents.at(), self.staged.at(), self.observations.at(), input];
-        self.launch(&self.kernels.insert, [self.members.len(), 1, 1], 256, &args)
     }
 
     fn queue_act(&self) -> Result<(), CudaError> {
@@ -432,20 +424,11 @@ impl CudaGroup {
                 self.queue_enter()?;
                 self.queue_act()
             })?,
-            learn: self.stream.capture(|| {
-                self.queue_record()?;
-                self.queue_update()?;
-                self.queue_insert()?;
-                self.queue_act()
-            })?,
-            record: self.stream.capture(|| self.queue_record())?,
             update: self.stream.capture(|| self.queue_update())?,
-            act: self.stream.capture(|| {
-                self.queue_insert()?;
-                self.queue_act()
-            })?,
+            record: self.stream.capture(|| self.queue_record())?,
+            act: self.stream.capture(|| self.queue_act())?,
         };
-        for graph in [&graphs.step, &graphs.learn, &graphs.record, &graphs.update, &graphs.act] {
+        for graph in [&graphs.step, &graphs.update, &graphs.record, &graphs.act] {
             graph.upload()?;
         }
         Ok(graphs)
@@ -512,7 +495,6 @@ impl Kernels {
         Ok(Kernels {
             enter: module.kernel("enter")?,
             record: module.kernel("record")?,
-            insert: module.kernel("insert")?,
             gather: module.kernel("gather")?,
             targets: module.kernel("targets")?,
             gradients: module.kernel("gradients")?,

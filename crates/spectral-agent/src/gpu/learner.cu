@@ -56,7 +56,7 @@ static __device__ inline void let_next_start() {
 #endif
 }
 
-// grid P: a step without an update begins.
+// grid P: a step begins: the outcome, the new observation, its stack.
 KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations,
                      void* acting_input) {
     let_next_start();
@@ -68,16 +68,12 @@ KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Sta
     if (staged[blockIdx.x].active) store(agent, observations, acting_input);
 }
 
-// grid P: the same in two parts, for an update in between.
+// grid P: an outcome alone, when no observation follows.
 KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations) {
     const Agent agent = agents[blockIdx.x];
     fetch(staging, seen, staged, observations);
     __syncthreads();
     complete(agent, staged[blockIdx.x]);
-}
-KERNEL(256, 1) insert(Agent* agents, const Staged* staged, const void* observations, void* acting_input) {
-    let_next_start();
-    if (staged[blockIdx.x].active) store(agents[blockIdx.x], observations, acting_input);
 }
 
 // grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state

@@ -125,7 +125,7 @@ fn every_group_of_codecs_compiles() {
         let architecture = if batch == MOST_ROWS { "sm_90" } else { "compute_90" };
         let ptx =
             compile(&nvrtc, &source.text, architecture).unwrap_or_else(|log| panic!("{names:?}: {log}"));
-        for kernel in ["enter", "record", "insert", "gather", "targets", "gradients", "choose", "refresh"] {
+        for kernel in ["enter", "record", "gather", "targets", "gradients", "choose", "refresh"] {
             assert!(ptx.contains(&format!(".entry {kernel}(")), "{names:?} lack the kernel {kernel}");
         }
     }

@@ -34,7 +34,8 @@ struct Valid {
 
 static __device__ inline Valid valid_records(const Agent& agent, u64 newest, u64 floor) {
     Valid valid;
-    const u64 kept = newest > agent.capacity ? newest - agent.capacity : 0;
+    // The current observation lies where the record before these was.
+    const u64 kept = newest + 1 > agent.capacity ? newest + 1 - agent.capacity : 0;
     valid.first = (kept > floor ? kept : floor) + STACK - 1;
     const u64 end = newest > N_STEP ? newest - N_STEP : 0;
     valid.end = end > valid.first ? end : valid.first;

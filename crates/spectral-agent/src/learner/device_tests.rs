@@ -106,6 +106,8 @@ struct Life {
     staging: &'static mut [Staged],
     seen: &'static mut [u32],
     observations: &'static mut [u32],
+    /// The last outcomes came alone: none is left to be told.
+    settled: bool,
 }
 
 fn pointer<T>(buffer: &mut [T]) -> *mut c_void {
@@ -160,6 +162,7 @@ impl Life {
             staging: emulator.buffer(vec![Staged::default(); population]),
             seen: emulator.buffer(vec![0; population * observation.len()]),
             observations: emulator.buffer(vec![0; population * observation.len()]),
+            settled: false,
             emulator,
             source,
             learners,
@@ -216,7 +219,7 @@ impl Life {
             let outcome = self.outcome(step);
             // Each agent sits out a step now and then.
             let active = (step + p) % 11 != 4;
-            let first = self.learners[p].transitions() == 0 && step < 2;
+            let first = self.learners[p].transitions() == 0 && step < 2 || self.settled;
             self.staging[p] = Staged {
                 active: active.into(),
                 has_outcome: (!first).into(),
@@ -240,8 +243,9 @@ impl Life {
         }
     }
 
-    /// Has the device fetch what was staged: all of a step without an update, or its first part.
+    /// Has the device fetch what was staged: all of it, or the outcomes alone.
     fn fetch(&mut self, whole: bool) {
+        self.settled = !whole;
         let grid = [self.learners.len(), 1, 1];
         let (agents, from, seen) = (pointer(self.agents), pointer(self.staging), pointer(self.seen));
         let (to, observations) = (pointer(self.staged), pointer(self.observations));
@@ -257,12 +261,6 @@ impl Life {
         for (twin, learner) in self.twins.iter().zip(&self.learners) {
             assert_eq!(twin.counters().newest, learner.transitions());
         }
-    }
-
-    fn insert(&mut self) {
-        let (staged, observations) = (pointer(self.staged), pointer(self.observations));
-        let arguments = [pointer(self.agents), staged, observations, pointer(self.acting)];
-        self.emulator.launch("insert", [self.learners.len(), 1, 1], arguments);
     }
 
     fn act(&mut self) {
@@ -505,9 +503,12 @@ impl Life {
     fn live(&mut self, steps: usize) {
         for step in 0..steps {
             self.stage(step);
-            // What happens between the two parts of a step now and then.
-            let whole = step % 4 == 1 && step % 24 != 15 && step != CAPACITY + 20;
+            // Now and then no observation follows at once, as before a checkpoint.
+            let whole = step % 6 != 1;
             self.fetch(whole);
+            if whole {
+                self.act();
+            }
             if step % 4 == 3 {
                 self.update(None);
             }
@@ -521,10 +522,6 @@ impl Life {
                     twin.counters[0].floor = floor;
                 }
             }
-            if !whole {
-                self.insert();
-            }
-            self.act();
         }
         self.check_records();
         self.update(Some(1));

@@ -33,6 +33,8 @@ struct Member {
     observation: Stacks,
     outcome: Option<Outcome>,
     staged: bool,
+    /// As in [`Decision`]; known once the answer has been given, so told with the next.
+    not_finite: Option<u64>,
 }
 
 impl CpuGroup {
@@ -46,7 +48,8 @@ impl CpuGroup {
                 }
                 vector => vector,
             };
-            Member { learner, observation: Stacks::new(observation, 1), outcome: None, staged: false }
+            let observation = Stacks::new(observation, 1);
+            Member { learner, observation, outcome: None, staged: false, not_finite: None }
         };
         let members: Vec<Member> = learners.into_iter().map(member).collect();
         CpuGroup { decisions: vec![Decision::default(); members.len()], members }
@@ -54,17 +57,15 @@ impl CpuGroup {
 }
 
 impl Member {
-    /// An outcome and what it makes due, in the order of an agent alone.
-    fn learn(&mut self, outcome: Option<Outcome>, update: bool, refresh: bool, decision: &mut Decision) {
-        if let Some(outcome) = outcome {
-            self.learner.record(outcome);
+    /// An update and a refresh, if they are due.
+    fn learn(&mut self, update: bool, refresh: bool) {
+        if self.not_finite.is_some() {
+            return;
         }
-        if update
-            && self.learner.can_update()
-            && let Err(error) = self.learner.update()
-        {
-            decision.not_finite = Some(error.update);
-        } else if refresh {
+        if update && self.learner.can_update() {
+            self.not_finite = self.learner.update().err().map(|error| error.update);
+        }
+        if refresh && self.not_finite.is_none() {
             self.learner.refresh_target();
         }
     }
@@ -96,11 +97,12 @@ impl Group for CpuGroup {
 
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
         for (member, decision) in self.members.iter_mut().zip(&mut self.decisions) {
-            if std::mem::take(&mut member.staged) && decision.not_finite.is_none() {
-                member.learn(member.outcome, update, refresh, decision);
-                if decision.not_finite.is_none() {
-                    decision.action = member.observe();
+            if std::mem::take(&mut member.staged) {
+                if let Some(outcome) = member.outcome {
+                    member.learner.record(outcome);
                 }
+                *decision = Decision { action: member.observe(), not_finite: member.not_finite };
+                member.learn(update, refresh);
             }
         }
         Ok(())
@@ -110,19 +112,13 @@ impl Group for CpuGroup {
         Ok(&self.decisions)
     }
 
-    fn settle(
-        &mut self,
-        outcomes: &[(usize, Outcome)],
-        update: bool,
-        refresh: bool,
-    ) -> Result<(), DeviceFailure> {
+    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
         for &(agent, outcome) in outcomes {
-            let decision = &mut self.decisions[agent];
-            if decision.not_finite.is_none() {
-                self.members[agent].learn(Some(outcome), update, refresh, decision);
-            }
+            let member = &mut self.members[agent];
+            member.learner.record(outcome);
+            self.decisions[agent].not_finite = member.not_finite;
         }
-        Ok(())
+        Ok(&self.decisions)
     }
 
     fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
@@ -153,6 +149,7 @@ impl Group for CpuGroup {
 
     fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.decisions[agent] = Decision::default();
+        self.members[agent].not_finite = None;
         self.members[agent].learner.restore(from)
     }
 

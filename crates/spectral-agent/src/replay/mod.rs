@@ -195,9 +195,11 @@ impl Replay {
         self.newest += 1;
     }
 
-    /// The numbers of records that may be sampled: their stack and their n-step successor lie wholly in the ring.
+    /// The numbers of records that may be sampled: their stack and their n-step successor lie wholly in the ring, and none of
+    /// it where the current observation is.
     pub fn valid(&self) -> std::ops::Range<u64> {
-        let first = self.oldest() + self.spec.stack() as u64 - 1;
+        let kept = (self.newest + 1).saturating_sub(self.capacity as u64).max(self.floor);
+        let first = kept + self.spec.stack() as u64 - 1;
         first..self.newest.saturating_sub(self.n_step as u64).max(first)
     }
 

@@ -43,13 +43,8 @@ impl Group for Late {
         self.left -= 1;
         self.group.wait()
     }
-    fn settle(
-        &mut self,
-        outcomes: &[(usize, Outcome)],
-        update: bool,
-        refresh: bool,
-    ) -> Result<(), DeviceFailure> {
-        self.group.settle(outcomes, update, refresh)
+    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
+        self.group.settle(outcomes)
     }
     fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
         self.group.updates(agent)

@@ -2,8 +2,9 @@
 //! the others.
 //!
 //! Each group goes through the same round for ever: the device answers what to do, threads play it and look at what followed,
-//! the device is told. No group waits for another, only for the device or for threads. An agent sees what it sees on a CPU, in the same order: act, play, record, update, refresh, and
-//! the next action by the weights after that. So a population whose learners compute the same bits writes the same files.
+//! the device is told. No group waits for another, only for the device or for threads. An agent sees what it sees on a CPU,
+//! in the same order: act, update, refresh, play, record, and the next action by the weights after that; only that the device
+//! updates while threads play. So a population whose learners compute the same bits writes the same files.
 
 mod board;
 mod crew;

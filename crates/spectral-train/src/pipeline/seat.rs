@@ -35,7 +35,7 @@ pub(super) struct Seat {
     pub(super) outcome: Option<Outcome>,
     /// It steps together with the others of its group.
     pub(super) takes_part: bool,
-    /// A step has ended since metrics were last written or found not to be due.
+    /// A step has ended since metrics were last written.
     pub(super) unlogged: bool,
     pub(super) failure: Option<TrainError>,
 }

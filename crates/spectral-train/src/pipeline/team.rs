@@ -6,7 +6,7 @@ use super::seat::{Phase, Seat};
 use crate::error::TrainError;
 use crate::population::AgentProgress;
 use spectral_agent::learner::NotFinite;
-use spectral_agent::lockstep::Group;
+use spectral_agent::lockstep::{Decision, Group};
 use spectral_agent::replay::Outcome;
 use std::sync::Mutex;
 
@@ -119,7 +119,7 @@ impl<'a> Team<'a> {
                 let phase = if ends { Phase::Last } else { Phase::Step };
                 self.post(crew, phase, Stage::Stepping { ends, last });
             }
-            Stage::Beginning if crew.is_done(self.number) => self.submit(false, false)?,
+            Stage::Beginning if crew.is_done(self.number) => self.submit()?,
             Stage::Stepping { ends, last } if crew.is_done(self.number) => self.finish(crew, ends, last)?,
             _ => return Ok(false),
         }
@@ -130,17 +130,10 @@ impl<'a> Team<'a> {
     fn finish(&mut self, crew: &mut Crew<'_>, ends: bool, last: bool) -> Result<(), TrainError> {
         self.steps += 1;
         self.review()?;
-        let due = |due: fn(&Seat) -> bool| {
-            let mut part = self.seats.iter().map(lock).filter(|seat| seat.takes_part).peekable();
-            part.peek().is_some() && part.all(|seat| due(&seat))
-        };
-        // All have the same schedule. Only where replay is filling anew after a light checkpoint can some be later.
-        let update = due(|seat| seat.actor.update_due());
-        let refresh = due(|seat| seat.actor.refresh_due());
         if !ends && self.seats.iter().any(|seat| lock(seat).takes_part) {
-            return self.submit(update, refresh);
+            return self.submit();
         }
-        self.settle(update, refresh)?;
+        self.settle()?;
         self.stage = Stage::Idle;
         if !last {
             self.start(crew);
@@ -153,7 +146,14 @@ impl<'a> Team<'a> {
         self.stage = stage;
     }
 
-    fn submit(&mut self, update: bool, refresh: bool) -> Result<(), TrainError> {
+    fn submit(&mut self) -> Result<(), TrainError> {
+        let due = |due: fn(&Seat) -> bool| {
+            let mut part = self.seats.iter().map(lock).filter(|seat| seat.takes_part).peekable();
+            part.peek().is_some() && part.all(|seat| due(&seat))
+        };
+        // All have the same schedule. Only where replay is filling anew after a light checkpoint can some be later.
+        let update = due(|seat| seat.actor.update_due());
+        let refresh = due(|seat| seat.actor.refresh_due());
         for (agent, seat) in self.seats.iter().enumerate() {
             let mut seat = lock(seat);
             if seat.takes_part {
@@ -166,43 +166,24 @@ impl<'a> Team<'a> {
         Ok(())
     }
 
-    /// Waits for the device; stops agents whose values are not finite; writes metrics where they are due.
+    /// Waits for the device and hands its decisions to the threads.
     fn collect(&mut self) -> Result<(), TrainError> {
-        for (decision, seat) in self.group.wait()?.iter().zip(self.seats) {
-            let mut seat = lock(seat);
-            if seat.takes_part {
-                seat.greedy = decision.action;
-                if let Some(update) = decision.not_finite {
-                    seat.actor.stop(NotFinite { update }.to_string());
-                    seat.takes_part = false;
-                }
+        let stopped = hear(self.group.wait()?, self.seats);
+        if stopped { self.log() } else { Ok(()) }
+    }
+
+    /// After threads have played: failures of files end the run; metrics are written where they are due, before the device
+    /// learns anything more.
+    fn review(&mut self) -> Result<(), TrainError> {
+        for seat in self.seats {
+            if let Some(failure) = lock(seat).failure.take() {
+                return Err(failure);
             }
         }
         self.log()
     }
 
-    /// After threads have played: failures of files end the run; agents that were stopped write their last row.
-    fn review(&mut self) -> Result<(), TrainError> {
-        let mut stopped = false;
-        for seat in self.seats {
-            let mut seat = lock(seat);
-            if let Some(failure) = seat.failure.take() {
-                return Err(failure);
-            }
-            stopped |= seat.unlogged && seat.actor.stopped().is_some();
-        }
-        if !stopped {
-            return Ok(());
-        }
-        for (agent, seat) in self.seats.iter().enumerate() {
-            if lock(seat).actor.stopped().is_some() {
-                self.log_agent(agent)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, update: bool, refresh: bool) -> Result<(), TrainError> {
+    fn settle(&mut self) -> Result<(), TrainError> {
         self.outcomes.clear();
         for (agent, seat) in self.seats.iter().enumerate() {
             let mut seat = lock(seat);
@@ -210,25 +191,44 @@ impl<'a> Team<'a> {
                 self.outcomes.extend(seat.outcome.take().map(|outcome| (agent, outcome)));
             }
         }
-        if !self.outcomes.is_empty() {
-            self.group.settle(&self.outcomes, update, refresh)?;
+        if self.outcomes.is_empty() {
+            return Ok(());
         }
-        self.log()
+        let stopped = hear(self.group.settle(&self.outcomes)?, self.seats);
+        if stopped { self.log() } else { Ok(()) }
     }
 
     fn log(&mut self) -> Result<(), TrainError> {
         (0..self.seats.len()).try_for_each(|agent| self.log_agent(agent))
     }
 
-    /// Writes an agent's row of metrics if it is due and the device has learned from its last step.
+    /// Writes an agent's row of metrics if it is due and not written yet.
     fn log_agent(&mut self, agent: usize) -> Result<(), TrainError> {
         let mut seat = lock(&self.seats[agent]);
-        if !std::mem::take(&mut seat.unlogged) || !seat.actor.log_due() {
+        if !seat.unlogged || !seat.actor.log_due() {
             return Ok(());
         }
+        seat.unlogged = false;
         let group = &mut self.group;
         let (updates, metrics) = (group.updates(agent)?, group.drain_metrics(agent)?);
         let td = group.td_by_score(agent)?;
         seat.actor.log(updates, metrics, td.into_iter())
     }
+}
+
+/// Hands decisions to those that take part, and stops those whose values are not finite; whether there are any.
+fn hear(decisions: &[Decision], seats: &[Mutex<Seat>]) -> bool {
+    let mut stopped = false;
+    for (decision, seat) in decisions.iter().zip(seats) {
+        let mut seat = lock(seat);
+        if seat.takes_part {
+            seat.greedy = decision.action;
+            if let Some(update) = decision.not_finite {
+                seat.actor.stop(NotFinite { update }.to_string());
+                seat.takes_part = false;
+                stopped = true;
+            }
+        }
+    }
+    stopped
 }

@@ -36,19 +36,11 @@ impl Group for CudaGroup {
         self.looks = 0;
         let graphs = self.graphs();
         let queue = || {
-            match (update, refresh) {
-                (false, false) => graphs.step.launch()?,
-                (true, false) => graphs.learn.launch()?,
-                (_, true) => {
-                    graphs.record.launch()?;
-                    if update {
-                        graphs.update.launch()?;
-                    }
-                    self.queue_refresh()?;
-                    graphs.act.launch()?;
-                }
+            graphs.step.launch()?;
+            if update {
+                graphs.update.launch()?;
             }
-            Ok(())
+            if refresh { self.queue_refresh() } else { Ok(()) }
         };
         queue().map_err(failed)
     }
@@ -80,31 +72,19 @@ impl Group for CudaGroup {
         Ok(&self.answers)
     }
 
-    fn settle(
-        &mut self,
-        outcomes: &[(usize, Outcome)],
-        update: bool,
-        refresh: bool,
-    ) -> Result<(), DeviceFailure> {
+    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
         self.stream.synchronise().map_err(failed)?;
         self.clear_staged();
         for &(agent, outcome) in outcomes {
             self.outcome(agent, Some(outcome));
         }
-        let graphs = self.graphs();
-        let queue = || {
-            graphs.record.launch()?;
-            if update {
-                graphs.update.launch()?;
-            }
-            if refresh {
-                self.queue_refresh()?;
-            }
-            self.stream.synchronise()
-        };
-        queue().map_err(failed)?;
+        self.graphs().record.launch().map_err(failed)?;
+        for &(agent, _) in outcomes {
+            let counters = self.counters(agent).map_err(failed)?;
+            self.answers[agent].not_finite = counters.not_finite.checked_sub(1);
+        }
         self.clear_staged();
-        Ok(())
+        Ok(&self.answers)
     }
 
     fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
