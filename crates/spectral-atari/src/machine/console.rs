@@ -165,6 +165,7 @@ impl Console {
             self.cpu.cycle -= elapsed;
             self.bus.riot.rebase(elapsed);
         }
+        self.bus.tia.plug_paddles(self.bus.pins.paddles);
         self.bus.frame_done = false;
         let from_its_start = self.frame_complete;
         let beginning = (!draw).then(|| Beginning::new(&self.cpu, &mut self.bus));

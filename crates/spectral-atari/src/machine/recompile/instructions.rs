@@ -234,11 +234,16 @@ impl Translator<'_> {
             0xD8 | 0xF8 => self.set_flag(offset_of!(Registers, decimal), i64::from(i.opcode == 0xF8)),
             0x48 => {
                 let a = self.b.use_var(self.v.a);
-                self.push(a, i.next());
+                let bit = self.b.ins().ushr_imm_u(a, 1);
+                let bit = self.b.ins().band_imm_u(bit, 1);
+                self.push(bit, |_| a, i.next());
             }
             0x08 => {
-                let status = self.status();
-                self.push(status, i.next());
+                let result = self.b.use_var(self.v.result);
+                let byte = self.b.ins().band_imm_u(result, 0xFF);
+                let zero = self.b.ins().icmp_imm_u(IntCC::Equal, byte, 0);
+                let zero = self.b.ins().uextend(types::I32, zero);
+                self.push(zero, Self::status, i.next());
             }
             0x68 => {
                 let a = self.pull(0x68);
@@ -349,16 +354,6 @@ impl Translator<'_> {
         self.byte_result = false;
         let carry = self.b.ins().band_imm_u(status, 1);
         self.b.def_var(self.v.carry, carry);
-    }
-
-    /// Pushes one byte, be the stack in memory or (as some programs have it) in the TIA.
-    fn push(&mut self, value: Value, next: u16) {
-        let sp = self.b.use_var(self.v.sp);
-        let below = self.b.ins().iadd_imm_s(sp, -1);
-        let below = self.b.ins().band_imm_u(below, 0xFF);
-        self.b.def_var(self.v.sp, below);
-        let ram = self.b.ins().band_imm_u(sp, 0x80);
-        self.write_ram_or(ram, sp, value, next);
     }
 
     /// Pulls one byte.

@@ -1,11 +1,10 @@
 //! Translated accesses to memory.
 
 use super::super::bus::Bus;
-use super::super::tia::Tia;
 use super::native;
 use super::translate::{Translator, trusted};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, Endianness, InstBuilder as _, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{self, BlockArg, Endianness, InstBuilder as _, MemFlagsData, Value, types};
 use std::mem::offset_of;
 
 /// How an instruction says where its operand lies.
@@ -34,6 +33,10 @@ pub(super) enum Place {
     /// Anywhere, and what the bus carried just before.
     Anywhere(Value, Value),
 }
+
+/// Addresses of paddles have this value under this mask.
+const PADDLE_MASK: i64 = 0x108C;
+const PADDLE: i64 = 0x0008;
 
 const RAM: i32 = offset_of!(Bus, ram) as i32;
 
@@ -116,7 +119,13 @@ impl Translator<'_> {
                 let sum = self.b.ins().iadd_imm_s(index, i64::from(base));
                 let addr = self.b.ins().band_imm_u(sum, 0xFFFF);
                 let last = self.b.ins().iconst(types::I32, i64::from(base >> 8));
-                self.read_anywhere(addr, last)
+                if base & 0x1080 != 0 {
+                    return self.read_anywhere(addr, last);
+                }
+                // The TIA: most likely a paddle, of the player that the index stands for.
+                let which = self.b.ins().band_imm_u(addr, PADDLE_MASK);
+                let paddle = self.b.ins().icmp_imm_u(IntCC::Equal, which, PADDLE);
+                self.likely(paddle, |t| t.read_paddle(addr, last), |t| t.read_anywhere(addr, last))
             }
             Place::Anywhere(addr, last) => self.read_anywhere(addr, last),
         }
@@ -136,6 +145,9 @@ impl Translator<'_> {
             return self
                 .call(native::read_cartridge as *const () as usize, &[self.registers, self.bus, known]);
         }
+        if i64::from(addr) & PADDLE_MASK == PADDLE {
+            return self.read_paddle(known, last);
+        }
         self.read_chip(known, last)
     }
 
@@ -146,9 +158,14 @@ impl Translator<'_> {
 
     fn ram_pointer(&mut self, addr: Value) -> Value {
         let place = self.b.ins().band_imm_u(addr, 0x7F);
+        self.bus_pointer(place)
+    }
+
+    /// So many bytes behind the start of the bus.
+    pub(super) fn bus_pointer(&mut self, offset: Value) -> Value {
         let pointer = self.pointer_type();
-        let place = self.b.ins().uextend(pointer, place);
-        self.b.ins().iadd(self.bus, place)
+        let offset = self.b.ins().uextend(pointer, offset);
+        self.b.ins().iadd(self.bus, offset)
     }
 
     pub(super) fn write_ram(&mut self, addr: Value, value: Value) {
@@ -172,7 +189,7 @@ impl Translator<'_> {
 
     fn read_anywhere(&mut self, addr: Value, last: Value) -> Value {
         let rom = self.b.ins().band_imm_u(addr, 0x1000);
-        self.either(
+        self.likely(
             rom,
             |t| {
                 t.leave_unless_plain(addr);
@@ -213,7 +230,30 @@ impl Translator<'_> {
         yes: impl FnOnce(&mut Self) -> Value,
         no: impl FnOnce(&mut Self) -> Value,
     ) -> Value {
-        let [on_yes, on_no, after] = [0; 3].map(|_| self.b.create_block());
+        let on_no = self.b.create_block();
+        self.one_of(condition, yes, on_no, no)
+    }
+
+    /// The same, where `no` is rare.
+    pub(super) fn likely(
+        &mut self,
+        condition: Value,
+        yes: impl FnOnce(&mut Self) -> Value,
+        no: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let on_no = self.b.create_block();
+        self.b.set_cold_block(on_no);
+        self.one_of(condition, yes, on_no, no)
+    }
+
+    fn one_of(
+        &mut self,
+        condition: Value,
+        yes: impl FnOnce(&mut Self) -> Value,
+        on_no: ir::Block,
+        no: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let [on_yes, after] = [0; 2].map(|_| self.b.create_block());
         self.b.append_block_param(after, types::I32);
         self.b.ins().brif(condition, on_yes, &[], on_no, &[]);
         self.b.switch_to_block(on_yes);
@@ -283,82 +323,5 @@ impl Translator<'_> {
         self.write_ram(addr, value);
         self.b.ins().jump(after, &[]);
         self.b.switch_to_block(after);
-    }
-
-    /// Leaves after this instruction if `then`, the cycle that a chip gave back, says that the frame is done.
-    fn leave_if_frame_done(&mut self, then: Value, next: u16) {
-        let done = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, then, 0);
-        self.leave_after_if(done, next, |t| t.b.ins().bnot(then));
-    }
-
-    fn write_tia(&mut self, register: u8, value: Value, next: u16) {
-        match register {
-            // WSYNC: on to the end of the line, unless the frame has grown too long.
-            0x02 => {
-                let now = self.now();
-                let then = self.next_line(now);
-                self.leave_if_overlong(now, then, next);
-                self.b.def_var(self.v.cycle, then);
-                self.pending = 0;
-            }
-            0x20 | 0x21 | 0x23 | 0x24 => {
-                let motion = self.b.ins().ushr_imm_u(value, 4);
-                let at = offset_of!(Bus, tia) + Tia::MOTION_OFFSET + usize::from(register - 0x20);
-                self.b.ins().istore8(trusted(), motion, self.bus, at as i32);
-                let now = self.now();
-                self.leave_if_overlong(now, now, next);
-            }
-            // Sound, and registers that do not exist.
-            0x03 | 0x15..=0x1A | 0x2D..=0x3F => {
-                let now = self.now();
-                self.leave_if_overlong(now, now, next);
-            }
-            _ => {
-                let now = self.now();
-                let then = self.call(native::tia_writer(register), &[self.bus, value, now]);
-                self.leave_if_frame_done(then, next);
-            }
-        }
-    }
-
-    /// A write to the TIA when the frame has grown too long ends it.
-    fn leave_if_overlong(&mut self, now: Value, then: Value, next: u16) {
-        let at = (offset_of!(Bus, tia) + Tia::OVERLONG_OFFSET) as i32;
-        let limit = self.b.ins().load(types::I32, trusted(), self.bus, at);
-        let overlong = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, now, limit);
-        self.leave_after_if(overlong, next, |t| {
-            let done = t.b.ins().iconst(types::I8, 1);
-            t.b.ins().store(trusted(), done, t.bus, offset_of!(Bus, frame_done) as i32);
-            then
-        });
-    }
-
-    /// The cycle at which the line of `now` ends (`now` itself, if a line starts there).
-    fn next_line(&mut self, now: Value) -> Value {
-        // (now + 75) / 76 * 76, the division as a multiplication: exact for all cycles below 2^27.
-        let up = self.b.ins().iadd_imm_s(now, 75);
-        let quarter = self.b.ins().ushr_imm_u(up, 2);
-        let wide = self.b.ins().uextend(types::I64, quarter);
-        let factor = self.b.ins().iconst(types::I64, NINETEENTH);
-        let product = self.b.ins().imul(wide, factor);
-        let line = self.b.ins().ushr_imm_u(product, 36);
-        let line = self.b.ins().ireduce(types::I32, line);
-        self.b.ins().imul_imm_s(line, 76)
-    }
-}
-
-/// 2^36 / 19, rounded up.
-const NINETEENTH: i64 = (1 << 36) / 19 + 1;
-
-#[cfg(test)]
-mod tests {
-    use super::NINETEENTH;
-
-    #[test]
-    fn lines_end_where_division_says() {
-        for cycle in (0..1 << 27).step_by(61).chain(0..100_000) {
-            let up: i64 = cycle + 75;
-            assert_eq!(((up >> 2) * NINETEENTH) >> 36, up / 76, "cycle {cycle}");
-        }
     }
 }

@@ -5,6 +5,7 @@
 //! language, and `native` makes it callable. A console that runs translated code is, after every frame, in the
 //! very state in which the interpreter would have left it.
 
+mod chips;
 mod instructions;
 mod memory;
 mod native;

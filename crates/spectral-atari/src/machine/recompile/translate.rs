@@ -331,7 +331,20 @@ impl Translator<'_> {
         next: u16,
         leave: impl FnOnce(&mut Self) -> Value,
     ) {
-        let [out, on] = [self.b.create_block(), self.b.create_block()];
+        let on = self.b.create_block();
+        self.leave_after_if_else(condition, next, leave, on);
+        self.b.switch_to_block(on);
+    }
+
+    /// The same; else goes to the block `on`.
+    pub(super) fn leave_after_if_else(
+        &mut self,
+        condition: Value,
+        next: u16,
+        leave: impl FnOnce(&mut Self) -> Value,
+        on: ir::Block,
+    ) {
+        let out = self.b.create_block();
         self.b.set_cold_block(out);
         self.b.ins().brif(condition, out, &[], on, &[]);
         self.b.switch_to_block(out);
@@ -340,7 +353,6 @@ impl Translator<'_> {
         let [pc, refund, code] =
             [i64::from(next), i64::from(self.remaining), GO_ON].map(|n| self.b.ins().iconst(types::I32, n));
         self.b.ins().jump(self.exit, &[BlockArg::Value(pc), BlockArg::Value(refund), BlockArg::Value(code)]);
-        self.b.switch_to_block(on);
     }
 
     /// Calls a function of [`native`] that takes `args` and gives 32 bits.

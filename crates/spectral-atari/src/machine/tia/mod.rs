@@ -6,12 +6,14 @@
 
 mod masks;
 mod motion;
+mod paddles;
 mod span;
 mod state;
 mod write;
 
 use super::input::{Charge, Pins};
 use masks::Mask;
+use std::mem::offset_of;
 use std::sync::Arc;
 pub(super) use write::Effect;
 
@@ -78,11 +80,12 @@ pub(super) struct Tia {
     colours: [u8; 4],
     ctrlpf: u8,
     reflected: [bool; 2],
-    playfield: u32,
+    /// PF0 (its upper half counts), PF1 and PF2.
+    playfield: [u8; 3],
     grp: [u8; 2],
     grp_old: [u8; 2],
-    missile_on: [bool; 2],
-    ball_on: bool,
+    /// Missile 0, missile 1, ball.
+    switched_on: [bool; 3],
     ball_on_old: bool,
     /// Motion of player 0, player 1, missile 0, missile 1, ball.
     motion: [u8; 5],
@@ -108,6 +111,9 @@ pub(super) struct Tia {
     // Paddles.
     dumping: bool,
     dump_ended: i32,
+    paddles: [Charge; 4],
+    /// The cycle after which each of them reads as charged, if nothing happens until then.
+    charged_after: [i32; 4],
 
     // Colour loss.
     colour_lost: bool,
@@ -124,9 +130,16 @@ pub(super) struct Tia {
 }
 
 impl Tia {
-    /// Where translated programs find the motion registers and the limit of a frame.
-    pub(super) const MOTION_OFFSET: usize = std::mem::offset_of!(Tia, motion);
-    pub(super) const OVERLONG_OFFSET: usize = std::mem::offset_of!(Tia, overlong_from);
+    // Where translated programs find what they look at themselves.
+    pub(super) const MOTION_OFFSET: usize = offset_of!(Tia, motion);
+    pub(super) const OVERLONG_OFFSET: usize = offset_of!(Tia, overlong_from);
+    pub(super) const PLAYFIELD_OFFSET: usize = offset_of!(Tia, playfield);
+    pub(super) const GRP_OFFSET: usize = offset_of!(Tia, grp);
+    pub(super) const GRP_OLD_OFFSET: usize = offset_of!(Tia, grp_old);
+    pub(super) const SWITCHED_ON_OFFSET: usize = offset_of!(Tia, switched_on);
+    pub(super) const BALL_ON_OLD_OFFSET: usize = offset_of!(Tia, ball_on_old);
+    pub(super) const LOOKED_AT_OFFSET: usize = offset_of!(Tia, looked_at);
+    pub(super) const CHARGED_AFTER_OFFSET: usize = offset_of!(Tia, charged_after);
 
     pub(super) fn new(geometry: Geometry) -> Tia {
         let picture = Some(Arc::new([0; WIDTH * MAX_HEIGHT]));
@@ -143,11 +156,10 @@ impl Tia {
             colours: [0; 4],
             ctrlpf: 0,
             reflected: [false; 2],
-            playfield: 0,
+            playfield: [0; 3],
             grp: [0; 2],
             grp_old: [0; 2],
-            missile_on: [false; 2],
-            ball_on: false,
+            switched_on: [false; 3],
             ball_on_old: false,
             motion: [0; 5],
             delay_player: [false; 2],
@@ -167,6 +179,8 @@ impl Tia {
             missile0: Missile0::Normal,
             dumping: false,
             dump_ended: 0,
+            paddles: [Charge::Never; 4],
+            charged_after: [i32::MAX; 4],
             colour_lost: false,
             last_frame_lines: 0,
             masks: [[0; 3]; 6],
@@ -188,11 +202,11 @@ impl Tia {
         self.colours = [0; 4];
         self.ctrlpf = 0;
         self.reflected = [false; 2];
-        self.playfield = 0;
+        self.playfield = [0; 3];
         self.grp = [0; 2];
         self.grp_old = [0; 2];
-        self.missile_on = [false; 2];
-        (self.ball_on, self.ball_on_old) = (false, false);
+        self.switched_on = [false; 3];
+        self.ball_on_old = false;
         self.motion = [0; 5];
         self.delay_player = [false; 2];
         self.delay_ball = false;
@@ -397,8 +411,11 @@ impl Tia {
         match addr & 0x0F {
             register @ 0..=7 => pair(1 << (2 * register), 2 << (2 * register)),
             paddle @ 0x08..=0x0B => {
-                let charged = self.paddle_charged(pins.paddles[usize::from(paddle - 8)], cycle);
-                if charged { noise | 0x80 } else { noise }
+                if cycle > self.charged_after[usize::from(paddle - 8)] {
+                    noise | 0x80
+                } else {
+                    noise
+                }
             }
             button @ 0x0C..=0x0D => {
                 if pins.button_up[usize::from(button - 0x0C)] {
@@ -408,15 +425,6 @@ impl Tia {
                 }
             }
             _ => noise,
-        }
-    }
-
-    /// Whether a paddle's capacitor has charged since it was last grounded.
-    fn paddle_charged(&self, charge: Charge, cycle: i32) -> bool {
-        match charge {
-            Charge::Never => false,
-            Charge::Always => true,
-            Charge::After(needed) => !self.dumping && cycle > self.dump_ended.saturating_add(needed),
         }
     }
 }

@@ -108,9 +108,15 @@ impl Tia {
                 M0 => masks::missile(self.position[2], self.nusiz[0], self.missile0 == Missile0::Wide),
                 M1 => masks::missile(self.position[3], self.nusiz[1], false),
                 BL => masks::ball(self.position[4], self.ctrlpf),
-                _ => masks::playfield(self.playfield, self.mirrored),
+                _ => masks::playfield(self.playfield_bits(), self.mirrored),
             };
         }
+    }
+
+    /// The playfield's twenty bits, bit 0 leftmost.
+    pub(super) fn playfield_bits(&self) -> u32 {
+        let [pf0, pf1, pf2] = self.playfield;
+        u32::from(pf0 >> 4) | u32::from(pf1.reverse_bits()) << 4 | u32::from(pf2) << 12
     }
 
     /// Paints so many lines like the one that began at `line_start`, below it.

@@ -17,7 +17,7 @@ impl Tia {
             self.last_frame_lines,
         ];
         times.iter().for_each(|time| out.i32(*time));
-        out.u32(self.playfield);
+        out.u32(self.playfield_bits());
         let bytes = [self.ctrlpf, self.vsync, self.vblank, self.cosmic_counter, self.current as u8];
         let groups: [&[u8]; 8] = [
             &self.nusiz,
@@ -49,9 +49,9 @@ impl Tia {
         [
             self.reflected[0],
             self.reflected[1],
-            self.missile_on[0],
-            self.missile_on[1],
-            self.ball_on,
+            self.switched_on[0],
+            self.switched_on[1],
+            self.switched_on[2],
             self.ball_on_old,
             self.delay_player[0],
             self.delay_player[1],
@@ -95,7 +95,9 @@ impl Tia {
         if (self.display_start, self.display_stop) != expected || !whole || !inside {
             return Err(StateError("the picture's progress does not fit this game".into()));
         }
-        self.playfield = from.u32()? & 0xF_FFFF;
+        let playfield = from.u32()?;
+        self.playfield =
+            [(playfield << 4) as u8, ((playfield >> 4) as u8).reverse_bits(), (playfield >> 12) as u8];
         let mut bytes = [0; 5];
         let groups: [&mut [u8]; 8] = [
             &mut self.nusiz,
@@ -124,8 +126,8 @@ impl Tia {
             *flag = from.bool()?;
         }
         self.reflected = [flags[0], flags[1]];
-        self.missile_on = [flags[2], flags[3]];
-        (self.ball_on, self.ball_on_old) = (flags[4], flags[5]);
+        self.switched_on = [flags[2], flags[3], flags[4]];
+        self.ball_on_old = flags[5];
         self.delay_player = [flags[6], flags[7]];
         self.delay_ball = flags[8];
         self.missile_locked = [flags[9], flags[10]];

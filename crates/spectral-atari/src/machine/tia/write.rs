@@ -31,12 +31,7 @@ impl Tia {
             }
             0x01 => {
                 self.catch_up(clock + 1);
-                if self.vblank & 0x80 == 0 && value & 0x80 != 0 {
-                    self.dumping = true;
-                } else if self.vblank & 0x80 != 0 && value & 0x80 == 0 {
-                    self.dumping = false;
-                    self.dump_ended = cycle;
-                }
+                self.ground_paddles(value & 0x80 != 0, cycle);
                 self.vblank = value;
             }
             0x02 => effect = Effect::WaitForLine,
@@ -62,18 +57,14 @@ impl Tia {
                 }
             }
             0x0D..=0x0F => {
-                let (bits, field) = match addr {
-                    0x0D => (u32::from(value >> 4), 0x0000F),
-                    0x0E => (u32::from(value.reverse_bits()) << 4, 0x00FF0),
-                    _ => (u32::from(value) << 12, 0xFF000),
-                };
-                let playfield = self.playfield & !field | bits;
-                if playfield != self.playfield {
+                let value = if addr == 0x0D { value & 0xF0 } else { value };
+                let register = usize::from(addr - 0x0D);
+                if value != self.playfield[register] {
                     // The playfield is latched every fourth clock, so a write waits for its turn.
                     self.catch_up(clock + [4, 5, 2, 3][((clock % LINE / 3) & 3) as usize]);
-                    self.playfield = playfield;
+                    self.playfield[register] = value;
                     self.stale |= PF;
-                    self.enable(PF, playfield != 0);
+                    self.enable(PF, self.playfield != [0; 3]);
                 }
             }
             0x10 | 0x11 => self.reset_player(usize::from(addr - 0x10), clock, clock % LINE),
@@ -83,17 +74,17 @@ impl Tia {
             0x1D | 0x1E => {
                 let missile = usize::from(addr - 0x1D);
                 let on = value & 0x02 != 0;
-                if on != self.missile_on[missile] {
+                if on != self.switched_on[missile] {
                     self.catch_up(clock);
-                    self.missile_on[missile] = on;
+                    self.switched_on[missile] = on;
                     self.enable_missile(missile);
                 }
             }
             0x1F => {
                 let on = value & 0x02 != 0;
-                if on != self.ball_on {
+                if on != self.switched_on[2] {
                     self.catch_up(clock);
-                    self.ball_on = on;
+                    self.switched_on[2] = on;
                     self.enable_ball();
                 }
             }
@@ -180,7 +171,7 @@ impl Tia {
 
     fn write_grp(&mut self, player: usize, value: u8, clock: i32) {
         let other = 1 - player;
-        let ball_changes = player == 1 && self.ball_on_old != self.ball_on;
+        let ball_changes = player == 1 && self.ball_on_old != self.switched_on[2];
         if value == self.grp[player] && self.grp_old[other] == self.grp[other] && !ball_changes {
             return;
         }
@@ -188,7 +179,7 @@ impl Tia {
         self.grp[player] = value;
         self.grp_old[other] = self.grp[other];
         if player == 1 {
-            self.ball_on_old = self.ball_on;
+            self.ball_on_old = self.switched_on[2];
             self.enable_ball();
         }
         self.show_player(0);
@@ -201,11 +192,11 @@ impl Tia {
     }
 
     fn enable_missile(&mut self, missile: usize) {
-        self.enable(MISSILE[missile], self.missile_on[missile] && !self.missile_locked[missile]);
+        self.enable(MISSILE[missile], self.switched_on[missile] && !self.missile_locked[missile]);
     }
 
     fn enable_ball(&mut self) {
-        self.enable(BL, if self.delay_ball { self.ball_on_old } else { self.ball_on });
+        self.enable(BL, if self.delay_ball { self.ball_on_old } else { self.switched_on[2] });
     }
 
     /// Finds the graphics that a player shows now.

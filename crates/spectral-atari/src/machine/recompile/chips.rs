@@ -1,0 +1,211 @@
+//! Translated accesses to the chips: what is frequent and has no effect is seen here, the rest is called.
+
+use super::super::bus::Bus;
+use super::super::tia::Tia;
+use super::native;
+use super::translate::{Translator, trusted};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder as _, Value, types};
+use std::mem::offset_of;
+
+/// Where a bus holds this field of its TIA.
+const fn tia(field: usize) -> i32 {
+    (offset_of!(Bus, tia) + field) as i32
+}
+
+impl Translator<'_> {
+    /// Leaves after this instruction if `then`, the cycle that a chip gave back, says that the frame is done.
+    pub(super) fn leave_if_frame_done(&mut self, then: Value, next: u16) {
+        let on = self.b.create_block();
+        self.leave_if_frame_done_else(then, next, on);
+        self.b.switch_to_block(on);
+    }
+
+    /// The same; else goes to the block `on`.
+    fn leave_if_frame_done_else(&mut self, then: Value, next: u16, on: ir::Block) {
+        let done = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, then, 0);
+        self.leave_after_if_else(done, next, |t| t.b.ins().bnot(then), on);
+    }
+
+    pub(super) fn write_tia(&mut self, register: u8, value: Value, next: u16) {
+        match register {
+            // WSYNC: on to the end of the line, unless the frame has grown too long.
+            0x02 => {
+                let now = self.now();
+                let then = self.next_line(now);
+                self.leave_if_overlong(now, then, next);
+                self.b.def_var(self.v.cycle, then);
+                self.pending = 0;
+            }
+            0x20 | 0x21 | 0x23 | 0x24 => {
+                let motion = self.b.ins().ushr_imm_u(value, 4);
+                let at = tia(Tia::MOTION_OFFSET + usize::from(register - 0x20));
+                self.b.ins().istore8(trusted(), motion, self.bus, at);
+                let now = self.now();
+                self.leave_if_overlong(now, now, next);
+            }
+            // Sound, and registers that do not exist.
+            0x03 | 0x15..=0x1A | 0x2D..=0x3F => {
+                let now = self.now();
+                self.leave_if_overlong(now, now, next);
+            }
+            _ => {
+                let now = self.now();
+                let on = self.b.create_block();
+                if let Some(change) = self.change_by_write(register, value) {
+                    // Programs write the same to most registers on line after line.
+                    let call = self.b.create_block();
+                    self.b.set_cold_block(call);
+                    self.go_if_changed(change, now, call, on);
+                    self.b.switch_to_block(call);
+                }
+                let then = self.call(native::tia_writer(register), &[self.bus, value, now]);
+                self.leave_if_frame_done_else(then, next, on);
+                self.b.switch_to_block(on);
+            }
+        }
+    }
+
+    /// Not zero if writing `value` to this register changes anything; `None` where that takes longer to find out.
+    fn change_by_write(&mut self, register: u8, value: Value) -> Option<Value> {
+        let field = |t: &mut Self, offset: usize, index: u8| {
+            t.b.ins().uload8(types::I32, trusted(), t.bus, tia(offset + usize::from(index)))
+        };
+        Some(match register {
+            0x0D..=0x0F => {
+                let held = field(self, Tia::PLAYFIELD_OFFSET, register - 0x0D);
+                let change = self.b.ins().bxor(held, value);
+                if register == 0x0D { self.b.ins().band_imm_u(change, 0xF0) } else { change }
+            }
+            // Graphics are handed on when the other player's are written, and the ball with those of player 1.
+            0x1B | 0x1C => {
+                let (player, other) = (register - 0x1B, 0x1C - register);
+                let held = field(self, Tia::GRP_OFFSET, player);
+                let mut change = self.b.ins().bxor(held, value);
+                let mut pairs = vec![((Tia::GRP_OFFSET, other), (Tia::GRP_OLD_OFFSET, other))];
+                if player == 1 {
+                    pairs.push(((Tia::SWITCHED_ON_OFFSET, 2), (Tia::BALL_ON_OLD_OFFSET, 0)));
+                }
+                for (new, old) in pairs {
+                    let (new, old) = (field(self, new.0, new.1), field(self, old.0, old.1));
+                    let handed_on = self.b.ins().bxor(new, old);
+                    change = self.b.ins().bor(change, handed_on);
+                }
+                change
+            }
+            0x1D..=0x1F => {
+                let held = field(self, Tia::SWITCHED_ON_OFFSET, register - 0x1D);
+                let bit = self.b.ins().ushr_imm_u(value, 1);
+                let change = self.b.ins().bxor(held, bit);
+                self.b.ins().band_imm_u(change, 1)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Goes to `call` if a write to the TIA changes something or ends an overlong frame, else to `on`.
+    fn go_if_changed(&mut self, change: Value, now: Value, call: ir::Block, on: ir::Block) {
+        let overlong = self.overlong(now);
+        let overlong = self.b.ins().uextend(types::I32, overlong);
+        let either = self.b.ins().bor(change, overlong);
+        self.b.ins().brif(either, call, &[], on, &[]);
+    }
+
+    /// Pushes one byte, be the stack in memory or (as some programs have it) in the TIA. Those programs mean to switch
+    /// missiles and ball with bit 1 of what they push: `bit`, 0 or 1.
+    pub(super) fn push(&mut self, bit: Value, value: impl Fn(&mut Self) -> Value, next: u16) {
+        let sp = self.b.use_var(self.v.sp);
+        let below = self.b.ins().iadd_imm_s(sp, -1);
+        let below = self.b.ins().band_imm_u(below, 0xFF);
+        self.b.def_var(self.v.sp, below);
+        self.commit_cycles();
+        let now = self.now();
+        let [memory, chip, switch, call, after] = [0; 5].map(|_| self.b.create_block());
+        self.b.set_cold_block(call);
+        let ram = self.b.ins().band_imm_u(sp, 0x80);
+        self.b.ins().brif(ram, memory, &[], chip, &[]);
+
+        self.b.switch_to_block(chip);
+        let object = self.b.ins().iadd_imm_s(sp, -0x1D);
+        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, object, 3);
+        self.b.ins().brif(inside, switch, &[], call, &[]);
+        self.b.switch_to_block(switch);
+        let at = self.bus_pointer(object);
+        let held = self.b.ins().uload8(types::I32, trusted(), at, tia(Tia::SWITCHED_ON_OFFSET));
+        let change = self.b.ins().bxor(held, bit);
+        self.go_if_changed(change, now, call, after);
+
+        self.b.switch_to_block(call);
+        let byte = value(self);
+        let then = self.call(native::write_low as *const () as usize, &[self.bus, sp, byte, now]);
+        self.b.def_var(self.v.cycle, then);
+        self.leave_if_frame_done_else(then, next, after);
+
+        self.b.switch_to_block(memory);
+        let byte = value(self);
+        self.write_ram(sp, byte);
+        self.b.ins().jump(after, &[]);
+        self.b.switch_to_block(after);
+    }
+
+    /// Reads the paddle that the two lowest bits of `addr` choose; `last` is what the bus carried just before.
+    pub(super) fn read_paddle(&mut self, addr: Value, last: Value) -> Value {
+        let now = self.now();
+        let clock = self.b.ins().imul_imm_s(now, 3);
+        self.b.ins().store(trusted(), clock, self.bus, tia(Tia::LOOKED_AT_OFFSET));
+        let paddle = self.b.ins().band_imm_u(addr, 3);
+        let offset = self.b.ins().ishl_imm_u(paddle, 2);
+        let at = self.bus_pointer(offset);
+        let after = self.b.ins().load(types::I32, trusted(), at, tia(Tia::CHARGED_AFTER_OFFSET));
+        let charged = self.b.ins().icmp(IntCC::SignedGreaterThan, now, after);
+        let charged = self.b.ins().uextend(types::I32, charged);
+        let charged = self.b.ins().ishl_imm_u(charged, 7);
+        let noise = self.b.ins().band_imm_u(last, 0x3F);
+        self.b.ins().bor(charged, noise)
+    }
+
+    /// A write to the TIA when the frame has grown too long ends it.
+    fn leave_if_overlong(&mut self, now: Value, then: Value, next: u16) {
+        let overlong = self.overlong(now);
+        self.leave_after_if(overlong, next, |t| {
+            let done = t.b.ins().iconst(types::I8, 1);
+            t.b.ins().store(trusted(), done, t.bus, offset_of!(Bus, frame_done) as i32);
+            then
+        });
+    }
+
+    /// Whether the frame has grown too long.
+    fn overlong(&mut self, now: Value) -> Value {
+        let limit = self.b.ins().load(types::I32, trusted(), self.bus, tia(Tia::OVERLONG_OFFSET));
+        self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, now, limit)
+    }
+
+    /// The cycle at which the line of `now` ends (`now` itself, if a line starts there).
+    fn next_line(&mut self, now: Value) -> Value {
+        // (now + 75) / 76 * 76, the division as a multiplication: exact for all cycles below 2^27.
+        let up = self.b.ins().iadd_imm_s(now, 75);
+        let quarter = self.b.ins().ushr_imm_u(up, 2);
+        let wide = self.b.ins().uextend(types::I64, quarter);
+        let factor = self.b.ins().iconst(types::I64, NINETEENTH);
+        let product = self.b.ins().imul(wide, factor);
+        let line = self.b.ins().ushr_imm_u(product, 36);
+        let line = self.b.ins().ireduce(types::I32, line);
+        self.b.ins().imul_imm_s(line, 76)
+    }
+}
+
+/// 2^36 / 19, rounded up.
+const NINETEENTH: i64 = (1 << 36) / 19 + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::NINETEENTH;
+
+    #[test]
+    fn lines_end_where_division_says() {
+        for cycle in (0..1 << 27).step_by(61).chain(0..100_000) {
+            let up: i64 = cycle + 75;
+            assert_eq!(((up >> 2) * NINETEENTH) >> 36, up / 76, "cycle {cycle}");
+        }
+    }
+}
