@@ -2,8 +2,11 @@
 
 use super::super::bus::Bus;
 use super::super::tia::Tia;
+use super::memory::Mode;
 use super::native;
-use super::translate::{Translator, trusted};
+use super::opcodes::{Kind, kind};
+use super::region::{Block, Instruction};
+use super::translate::{Leave, Translator, trusted};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder as _, Value, types};
 use std::mem::offset_of;
@@ -15,25 +18,23 @@ const fn tia(field: usize) -> i32 {
 
 impl Translator<'_> {
     /// Leaves after this instruction if `then`, the cycle that a chip gave back, says that the frame is done.
-    pub(super) fn leave_if_frame_done(&mut self, then: Value, next: u16) {
-        let on = self.b.create_block();
-        self.leave_if_frame_done_else(then, next, on);
-        self.b.switch_to_block(on);
-    }
-
-    /// The same; else goes to the block `on`.
-    fn leave_if_frame_done_else(&mut self, then: Value, next: u16, on: ir::Block) {
+    /// Else goes to the block `on`.
+    pub(super) fn leave_if_frame_done(&mut self, then: Value, next: u16, on: ir::Block) {
+        let out = self.b.create_block();
+        self.b.set_cold_block(out);
         let done = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, then, 0);
-        self.leave_after_if_else(done, next, |t| t.b.ins().bnot(then), on);
+        self.b.ins().brif(done, out, &[], on, &[]);
+        self.b.switch_to_block(out);
+        let cycle = self.b.ins().bnot(then);
+        self.leave_after(cycle, next);
     }
 
     pub(super) fn write_tia(&mut self, register: u8, value: Value, next: u16) {
         match register {
-            // WSYNC: on to the end of the line, unless the frame has grown too long.
+            // WSYNC: on to the end of the line.
             0x02 => {
                 let now = self.now();
                 let then = self.next_line(now);
-                self.leave_if_overlong(now, then, next);
                 self.b.def_var(self.v.cycle, then);
                 self.pending = 0;
             }
@@ -41,14 +42,9 @@ impl Translator<'_> {
                 let motion = self.b.ins().ushr_imm_u(value, 4);
                 let at = tia(Tia::MOTION_OFFSET + usize::from(register - 0x20));
                 self.b.ins().istore8(trusted(), motion, self.bus, at);
-                let now = self.now();
-                self.leave_if_overlong(now, now, next);
             }
             // Sound, and registers that do not exist.
-            0x03 | 0x15..=0x1A | 0x2D..=0x3F => {
-                let now = self.now();
-                self.leave_if_overlong(now, now, next);
-            }
+            0x03 | 0x15..=0x1A | 0x2D..=0x3F => {}
             _ => {
                 let now = self.now();
                 let on = self.b.create_block();
@@ -56,11 +52,15 @@ impl Translator<'_> {
                     // Programs write the same to most registers on line after line.
                     let call = self.b.create_block();
                     self.b.set_cold_block(call);
-                    self.go_if_changed(change, now, call, on);
+                    self.b.ins().brif(change, call, &[], on, &[]);
                     self.b.switch_to_block(call);
                 }
                 let then = self.call(native::tia_writer(register), &[self.bus, value, now]);
-                self.leave_if_frame_done_else(then, next, on);
+                if register == 0x00 {
+                    self.leave_if_frame_done(then, next, on);
+                } else {
+                    self.b.ins().jump(on, &[]);
+                }
                 self.b.switch_to_block(on);
             }
         }
@@ -103,14 +103,6 @@ impl Translator<'_> {
         })
     }
 
-    /// Goes to `call` if a write to the TIA changes something or ends an overlong frame, else to `on`.
-    fn go_if_changed(&mut self, change: Value, now: Value, call: ir::Block, on: ir::Block) {
-        let overlong = self.overlong(now);
-        let overlong = self.b.ins().uextend(types::I32, overlong);
-        let either = self.b.ins().bor(change, overlong);
-        self.b.ins().brif(either, call, &[], on, &[]);
-    }
-
     /// Pushes one byte, be the stack in memory or (as some programs have it) in the TIA. Those programs mean to switch
     /// missiles and ball with bit 1 of what they push: `bit`, 0 or 1.
     pub(super) fn push(&mut self, bit: Value, value: impl Fn(&mut Self) -> Value, next: u16) {
@@ -133,13 +125,13 @@ impl Translator<'_> {
         let at = self.bus_pointer(object);
         let held = self.b.ins().uload8(types::I32, trusted(), at, tia(Tia::SWITCHED_ON_OFFSET));
         let change = self.b.ins().bxor(held, bit);
-        self.go_if_changed(change, now, call, after);
+        self.b.ins().brif(change, call, &[], after, &[]);
 
         self.b.switch_to_block(call);
         let byte = value(self);
         let then = self.call(native::write_low as *const () as usize, &[self.bus, sp, byte, now]);
         self.b.def_var(self.v.cycle, then);
-        self.leave_if_frame_done_else(then, next, after);
+        self.leave_if_frame_done(then, next, after);
 
         self.b.switch_to_block(memory);
         let byte = value(self);
@@ -164,20 +156,22 @@ impl Translator<'_> {
         self.b.ins().bor(charged, noise)
     }
 
-    /// A write to the TIA when the frame has grown too long ends it.
-    fn leave_if_overlong(&mut self, now: Value, then: Value, next: u16) {
-        let overlong = self.overlong(now);
-        self.leave_after_if(overlong, next, |t| {
-            let done = t.b.ins().iconst(types::I8, 1);
-            t.b.ins().store(trusted(), done, t.bus, offset_of!(Bus, frame_done) as i32);
-            then
-        });
-    }
-
-    /// Whether the frame has grown too long.
-    fn overlong(&mut self, now: Value) -> Value {
+    /// A write to the TIA ends a frame that has grown too long: blocks in which that could happen are left to the
+    /// interpreter, so that no write in the others need look.
+    pub(super) fn leave_if_overlong(&mut self, block: &Block, leave: Leave) {
+        let writes = || block.instructions.iter().filter_map(writes_tia);
+        if writes().next().is_none() {
+            return;
+        }
+        // Branches and crossed pages take up to two cycles more than the table says.
+        let cycles: i32 = block.instructions.iter().map(|i| i.cycles() + 2).sum();
+        let waits = writes().filter(|may_wait| *may_wait).count() as i32;
+        let longest = cycles + 76 * waits;
+        let cycle = self.b.use_var(self.v.cycle);
+        let end = self.b.ins().iadd_imm_s(cycle, i64::from(longest));
         let limit = self.b.ins().load(types::I32, trusted(), self.bus, tia(Tia::OVERLONG_OFFSET));
-        self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, now, limit)
+        let overlong = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, end, limit);
+        self.leave_if(overlong, leave);
     }
 
     /// The cycle at which the line of `now` ends (`now` itself, if a line starts there).
@@ -191,6 +185,21 @@ impl Translator<'_> {
         let line = self.b.ins().ushr_imm_u(product, 36);
         let line = self.b.ins().ireduce(types::I32, line);
         self.b.ins().imul_imm_s(line, 76)
+    }
+}
+
+/// Whether an instruction that may write to the TIA may write to WSYNC there; `None` if it cannot write to the TIA.
+fn writes_tia(instruction: &Instruction) -> Option<bool> {
+    let mode = match kind(instruction.opcode) {
+        Kind::StoreA(mode) | Kind::StoreX(mode) | Kind::StoreY(mode) | Kind::Change(_, mode) => mode,
+        // The stack may lie anywhere.
+        _ => return [0x08, 0x48].contains(&instruction.opcode).then_some(true),
+    };
+    match mode {
+        Mode::ZeroPage | Mode::Absolute => {
+            (instruction.operand & 0x1080 == 0).then_some(instruction.operand & 0x3F == 0x02)
+        }
+        _ => Some(true),
     }
 }
 

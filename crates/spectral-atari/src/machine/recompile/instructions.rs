@@ -6,7 +6,7 @@ use super::opcodes::{Change, Kind, Operation, kind};
 use super::region::Instruction;
 use super::translate::Translator;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder as _, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder as _, Value, types};
 use cranelift_frontend::Variable;
 use std::mem::offset_of;
 
@@ -109,7 +109,7 @@ impl Translator<'_> {
                 self.b.def_var(self.v.result, result);
                 self.byte_result = false;
                 let overflow = self.b.ins().ishl_imm_u(value, 1);
-                self.store_register(offset_of!(Registers, overflow), overflow);
+                self.b.def_var(self.v.overflow, overflow);
             }
             Operation::LoadA => self.set(self.v.a, value),
             Operation::LoadX => self.set(self.v.x, value),
@@ -126,26 +126,23 @@ impl Translator<'_> {
     fn add(&mut self, a: Value, value: Value, original: Value, decimal_adder: usize) {
         let carry = self.b.use_var(self.v.carry);
         let decimal = self.load_register(offset_of!(Registers, decimal));
-        let sum = self.either(
-            decimal,
-            |t| t.call(decimal_adder, &[a, original, carry]),
-            |t| {
-                let sum = t.b.ins().iadd(a, value);
-                t.b.ins().iadd(sum, carry)
-            },
-        );
+        let [in_decimal, after] = [0; 2].map(|_| self.b.create_block());
+        self.b.set_cold_block(in_decimal);
+        let [sum, second] = [0; 2].map(|_| self.b.append_block_param(after, types::I32));
+        let binary = self.b.ins().iadd(a, value);
+        let binary = self.b.ins().iadd(binary, carry);
+        self.b.ins().brif(decimal, in_decimal, &[], after, &[binary, value].map(BlockArg::Value));
+        self.b.switch_to_block(in_decimal);
+        let adjusted = self.call(decimal_adder, &[a, original, carry]);
+        // Decimal subtraction looks at the signs of what it was given, not of the inverse.
+        self.b.ins().jump(after, &[adjusted, original].map(BlockArg::Value));
+        self.b.switch_to_block(after);
         let result = self.b.ins().band_imm_u(sum, 0xFF);
         let carry = self.b.ins().ushr_imm_u(sum, 8);
-        // Decimal subtraction looks at the signs of what it was given, not of the inverse.
-        let second = if decimal_adder == native::subtract_decimal as *const () as usize {
-            self.b.ins().select(decimal, original, value)
-        } else {
-            value
-        };
         let first = self.b.ins().bxor(a, result);
         let second = self.b.ins().bxor(second, result);
         let overflow = self.b.ins().band(first, second);
-        self.store_register(offset_of!(Registers, overflow), overflow);
+        self.b.def_var(self.v.overflow, overflow);
         self.b.def_var(self.v.carry, carry);
         self.set(self.v.a, result);
     }
@@ -230,7 +227,10 @@ impl Translator<'_> {
             0x58 | 0x78 => {
                 self.set_flag(offset_of!(Registers, interrupts_off), i64::from(i.opcode == 0x78));
             }
-            0xB8 => self.set_flag(offset_of!(Registers, overflow), 0),
+            0xB8 => {
+                let clear = self.constant(0);
+                self.b.def_var(self.v.overflow, clear);
+            }
             0xD8 | 0xF8 => self.set_flag(offset_of!(Registers, decimal), i64::from(i.opcode == 0xF8)),
             0x48 => {
                 let a = self.b.use_var(self.v.a);
@@ -272,11 +272,26 @@ impl Translator<'_> {
                 return true;
             }
             0x60 => {
-                let both = self.pull_address();
+                let [low, high] = self.pull_many();
+                let high = self.b.ins().ishl_imm_u(high, 8);
+                let both = self.b.ins().bor(low, high);
                 let pc = self.b.ins().iadd_imm_s(both, 1);
                 let pc = self.b.ins().band_imm_u(pc, 0xFFFF);
                 self.commit_cycles();
-                self.go_out(pc);
+                self.go_back(pc);
+                return true;
+            }
+            0x40 => {
+                let [status, low, high] = self.pull_many();
+                self.set_status(status);
+                let high = self.b.ins().ishl_imm_u(high, 8);
+                let pc = self.b.ins().bor(low, high);
+                self.commit_cycles();
+                self.go_back(pc);
+                return true;
+            }
+            0x00 => {
+                self.call_subroutine(i);
                 return true;
             }
             _ if i.opcode & 0x1F == 0x10 => {
@@ -297,7 +312,7 @@ impl Translator<'_> {
         let flag = match opcode >> 6 {
             0 => self.b.ins().band_imm_u(result, 0x180),
             1 => {
-                let overflow = self.load_register(offset_of!(Registers, overflow));
+                let overflow = self.b.use_var(self.v.overflow);
                 self.b.ins().band_imm_u(overflow, 0x80)
             }
             2 => self.b.use_var(self.v.carry),
@@ -318,7 +333,7 @@ impl Translator<'_> {
         let negative = self.b.ins().icmp_imm_u(IntCC::NotEqual, negative, 0);
         let zero = self.b.ins().band_imm_u(result, 0xFF);
         let zero = self.b.ins().icmp_imm_u(IntCC::Equal, zero, 0);
-        let overflow = self.load_register(offset_of!(Registers, overflow));
+        let overflow = self.b.use_var(self.v.overflow);
         let overflow = self.b.ins().band_imm_u(overflow, 0x80);
         let overflow = self.b.ins().ushr_imm_u(overflow, 1);
         let decimal = self.load_register(offset_of!(Registers, decimal));
@@ -336,7 +351,7 @@ impl Translator<'_> {
 
     fn set_status(&mut self, status: Value) {
         let overflow = self.b.ins().ishl_imm_u(status, 1);
-        self.store_register(offset_of!(Registers, overflow), overflow);
+        self.b.def_var(self.v.overflow, overflow);
         for (place, offset) in
             [(3, offset_of!(Registers, decimal)), (2, offset_of!(Registers, interrupts_off))]
         {
@@ -375,34 +390,47 @@ impl Translator<'_> {
         )
     }
 
-    /// Pulls two bytes; leaves if the stack does not lie in memory.
-    fn pull_address(&mut self) -> Value {
+    /// Pulls some bytes; leaves if the stack does not lie in memory.
+    fn pull_many<const N: usize>(&mut self) -> [Value; N] {
         let sp = self.b.use_var(self.v.sp);
         let from = self.b.ins().iadd_imm_s(sp, -0x80);
-        let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, from, 0x7E);
+        let beyond = 0x80 - N as i64;
+        let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, from, beyond);
         self.leave_if(outside, self.before);
-        let first = self.b.ins().iadd_imm_s(sp, 1);
-        let low = self.read_ram(first);
-        let second = self.b.ins().iadd_imm_s(sp, 2);
-        let high = self.read_ram(second);
-        let high = self.b.ins().ishl_imm_u(high, 8);
-        self.b.def_var(self.v.sp, second);
-        self.b.ins().bor(low, high)
+        let last = self.b.ins().iadd_imm_s(sp, N as i64);
+        self.b.def_var(self.v.sp, last);
+        std::array::from_fn(|n| {
+            let at = self.b.ins().iadd_imm_s(sp, n as i64 + 1);
+            self.read_ram(at)
+        })
     }
 
+    /// JSR and BRK, which also saves the status.
     fn call_subroutine(&mut self, i: Instruction) {
+        let breaks = i.opcode == 0x00;
+        // JSR saves the address of its own last byte.
+        let back = if breaks { i.next().wrapping_add(1) } else { i.next().wrapping_sub(1) };
+        let [low, high] = back.to_le_bytes().map(|byte| self.constant(i64::from(byte)));
+        let mut bytes = vec![high, low];
+        if breaks {
+            bytes.push(self.status());
+        }
         let sp = self.b.use_var(self.v.sp);
-        let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, sp, 0x81);
+        let count = bytes.len() as i64;
+        let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, sp, 0x7F + count);
         self.leave_if(outside, self.before);
-        let back = i.next().wrapping_sub(1);
-        let [low, high] = back.to_le_bytes().map(|byte| self.b.ins().iconst(types::I32, i64::from(byte)));
-        self.write_ram(sp, high);
-        let below = self.b.ins().iadd_imm_s(sp, -1);
-        self.write_ram(below, low);
-        let below = self.b.ins().iadd_imm_s(sp, -2);
-        let below = self.b.ins().band_imm_u(below, 0xFF);
+        for (n, byte) in (0..).zip(bytes) {
+            let at = self.b.ins().iadd_imm_s(sp, -n);
+            self.write_ram(at, byte);
+        }
+        let below = self.b.ins().iadd_imm_s(sp, -count);
         self.b.def_var(self.v.sp, below);
         self.commit_cycles();
-        self.go(i.operand);
+        if breaks {
+            self.set_flag(offset_of!(Registers, interrupts_off), 1);
+            self.go(self.mapping.break_target(self.image));
+        } else {
+            self.go(i.operand);
+        }
     }
 }

@@ -316,9 +316,8 @@ impl Translator<'_> {
         self.b.switch_to_block(chip);
         let now = self.now();
         let then = self.call(native::write_low as *const () as usize, &[self.bus, addr, value, now]);
-        self.leave_if_frame_done(then, next);
         self.b.def_var(self.v.cycle, then);
-        self.b.ins().jump(after, &[]);
+        self.leave_if_frame_done(then, next, after);
         self.b.switch_to_block(memory);
         self.write_ram(addr, value);
         self.b.ins().jump(after, &[]);

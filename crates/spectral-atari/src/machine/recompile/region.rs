@@ -58,6 +58,11 @@ impl Mapping {
             && (addr..=last).all(|at| self.plain(at))
     }
 
+    /// Where BRK goes. No translatable cartridge switches banks at the vector's addresses.
+    pub(super) fn break_target(&self, image: &[u8]) -> u16 {
+        u16::from_le_bytes([0xFFFE, 0xFFFF].map(|addr| image[self.offset(addr)]))
+    }
+
     /// Whether programs wired like this are translated at all.
     ///
     /// The others switch banks at addresses that programs use for other things, or map memory over program.
@@ -99,6 +104,16 @@ impl Instruction {
 
     fn is_branch(&self) -> bool {
         self.opcode & 0x1F == 0x10
+    }
+
+    /// Where the program comes back to from a subroutine that this instruction calls.
+    pub(super) fn comes_back_to(&self) -> Option<u16> {
+        match self.opcode {
+            0x20 => Some(self.next()),
+            // BRK skips a byte.
+            0x00 => Some(self.next().wrapping_add(1)),
+            _ => None,
+        }
     }
 
     /// Where a branch goes if it is taken.
@@ -152,7 +167,7 @@ pub(super) fn discover(
             let Some(instruction) = Instruction::decode(image, mapping, pc) else { break };
             if !supported(&instruction) {
                 // The interpreter takes it and comes back behind it.
-                if ![0x00, 0x40].contains(&instruction.opcode) && !jams(instruction.opcode) {
+                if !jams(instruction.opcode) {
                     let next = instruction.next();
                     leaders.insert(next);
                     entries.insert(next);
@@ -175,7 +190,11 @@ pub(super) fn discover(
                     lead(instruction.operand, true);
                     lead(next, true);
                 }
-                0x60 | 0x6C => {}
+                0x00 => {
+                    lead(mapping.break_target(image), true);
+                    lead(next.wrapping_add(1), true);
+                }
+                0x40 | 0x60 | 0x6C => {}
                 _ if instruction.is_branch() => {
                     let target = instruction.branch_target();
                     lead(target, target <= pc);
@@ -219,7 +238,7 @@ fn straight(
     while let Some(instruction) = found.get(&pc) {
         instructions.push(*instruction);
         pc = instruction.next();
-        let ends = matches!(instruction.opcode, 0x4C | 0x20 | 0x60 | 0x6C)
+        let ends = matches!(instruction.opcode, 0x4C | 0x20 | 0x60 | 0x6C | 0x00 | 0x40)
             || instruction.is_branch()
             || instruction.switches(mapping);
         if ends || leaders.contains(&pc) {

@@ -29,7 +29,10 @@ pub(super) struct Variables {
     pub(super) sp: Variable,
     pub(super) result: Variable,
     pub(super) carry: Variable,
+    /// As in [`Registers`].
+    pub(super) overflow: Variable,
     pub(super) cycle: Variable,
+    pub(super) budget: Variable,
 }
 
 /// How to leave the function at some instruction.
@@ -51,6 +54,8 @@ pub(super) struct Translator<'a> {
     pub(super) registers: Value,
     pub(super) bus: Value,
     exit: ir::Block,
+    /// Goes on at the address that it is given, where subroutines of this function come back to.
+    back: ir::Block,
     blocks: HashMap<u16, ir::Block>,
     signatures: HashMap<usize, ir::SigRef>,
     config: TargetFrontendConfig,
@@ -96,7 +101,9 @@ pub(super) fn translate(
         sp: declare(),
         result: declare(),
         carry: declare(),
+        overflow: declare(),
         cycle: declare(),
+        budget: declare(),
     };
     let enter = b.create_block();
     b.append_block_params_for_function_params(enter);
@@ -105,6 +112,8 @@ pub(super) fn translate(
         b.append_block_param(exit, types::I32);
     }
     b.set_cold_block(exit);
+    let back = b.create_block();
+    b.append_block_param(back, types::I32);
     let blocks = region.blocks.iter().map(|block| (block.start, b.create_block())).collect();
     b.switch_to_block(enter);
     let [registers, bus, entry] = [0, 1, 2].map(|n| b.block_params(enter)[n]);
@@ -118,6 +127,7 @@ pub(super) fn translate(
         registers,
         bus,
         exit,
+        back,
         blocks,
         signatures: HashMap::new(),
         config,
@@ -130,6 +140,7 @@ pub(super) fn translate(
     for block in &region.blocks {
         translator.block(block);
     }
+    translator.come_back(region);
     translator.leave_for_good();
     let mut b = translator.b;
     b.seal_all_blocks();
@@ -137,7 +148,7 @@ pub(super) fn translate(
 }
 
 impl Translator<'_> {
-    fn state(&self) -> [(Variable, usize); 7] {
+    fn state(&self) -> [(Variable, usize); 9] {
         [
             (self.v.a, offset_of!(Registers, a)),
             (self.v.x, offset_of!(Registers, x)),
@@ -145,7 +156,9 @@ impl Translator<'_> {
             (self.v.sp, offset_of!(Registers, sp)),
             (self.v.result, offset_of!(Registers, result)),
             (self.v.carry, offset_of!(Registers, carry)),
+            (self.v.overflow, offset_of!(Registers, overflow)),
             (self.v.cycle, offset_of!(Registers, cycle)),
+            (self.v.budget, offset_of!(Registers, budget)),
         ]
     }
 
@@ -170,18 +183,49 @@ impl Translator<'_> {
         self.b.ins().br_table(entry, table);
     }
 
+    /// The one place where subroutines end. They mostly come back to where this function called one.
+    fn come_back(&mut self, region: &Region) {
+        self.b.switch_to_block(self.back);
+        let pc = self.b.block_params(self.back)[0];
+        let last = region.blocks.iter().filter_map(|block| block.instructions.last());
+        let mut places: Vec<u16> = last.filter_map(Instruction::comes_back_to).collect();
+        places.retain(|place| self.blocks.contains_key(place));
+        places.sort_unstable();
+        places.dedup();
+        self.come_back_to_one(pc, &places);
+    }
+
+    /// Goes to the one of the sorted `places` that is `pc`, or leaves.
+    fn come_back_to_one(&mut self, pc: Value, places: &[u16]) {
+        let Some(&middle) = places.get(places.len() / 2) else { return self.go_out(pc) };
+        let [less, not_less] = [self.b.create_block(), self.b.create_block()];
+        if places.len() == 1 {
+            let found = self.b.ins().icmp_imm_u(IntCC::Equal, pc, i64::from(middle));
+            self.b.ins().brif(found, self.blocks[&middle], &[], less, &[]);
+            self.b.switch_to_block(less);
+            return self.go_out(pc);
+        }
+        let (low, high) = places.split_at(places.len() / 2);
+        let is_less = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, pc, i64::from(middle));
+        self.b.ins().brif(is_less, less, &[], not_less, &[]);
+        for (block, places) in [(less, low), (not_less, high)] {
+            self.b.switch_to_block(block);
+            self.come_back_to_one(pc, places);
+        }
+    }
+
     /// The one place where the function stores the registers and returns.
     fn leave_for_good(&mut self) {
         self.b.switch_to_block(self.exit);
+        let [pc, refund, code] = [0, 1, 2].map(|n| self.b.block_params(self.exit)[n]);
+        let left = self.b.use_var(self.v.budget);
+        let left = self.b.ins().iadd(left, refund);
+        self.b.def_var(self.v.budget, left);
         for (variable, offset) in self.state() {
             let value = self.b.use_var(variable);
             self.store_register(offset, value);
         }
-        let [pc, refund, code] = [0, 1, 2].map(|n| self.b.block_params(self.exit)[n]);
         self.store_register(offset_of!(Registers, pc), pc);
-        let left = self.load_register(offset_of!(Registers, budget));
-        let left = self.b.ins().iadd(left, refund);
-        self.store_register(offset_of!(Registers, budget), left);
         self.b.ins().return_(&[code]);
     }
 
@@ -200,11 +244,12 @@ impl Translator<'_> {
         let count = block.instructions.len() as i32;
         let cycle = self.b.use_var(self.v.cycle);
         let short = Leave { pc: block.start, cycle, pending: 0, refund: count };
-        let budget = self.load_register(offset_of!(Registers, budget));
+        let budget = self.b.use_var(self.v.budget);
         let left = self.b.ins().iadd_imm_s(budget, i64::from(-count));
-        self.store_register(offset_of!(Registers, budget), left);
+        self.b.def_var(self.v.budget, left);
         let too_few = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
         self.leave_if(too_few, short);
+        self.leave_if_overlong(block, short);
         if let [load, branch] = block.instructions[..] {
             self.wait_for_timer(load, branch);
         }
@@ -246,7 +291,11 @@ impl Translator<'_> {
         let cycle = self.b.use_var(self.v.cycle);
         let first = self.b.ins().iadd_imm_s(cycle, 4);
         let turn = self.b.ins().iconst(types::I32, turn);
+        let budget = self.b.use_var(self.v.budget);
+        self.store_register(offset_of!(Registers, budget), budget);
         let skipped = self.call(wait, &[self.registers, self.bus, first, turn]);
+        let budget = self.load_register(offset_of!(Registers, budget));
+        self.b.def_var(self.v.budget, budget);
         let cycle = self.b.ins().iadd(cycle, skipped);
         self.b.def_var(self.v.cycle, cycle);
     }
@@ -290,6 +339,11 @@ impl Translator<'_> {
         self.b.ins().jump(self.exit, &[BlockArg::Value(pc), BlockArg::Value(none), BlockArg::Value(code)]);
     }
 
+    /// Goes on at the address to which a subroutine comes back.
+    pub(super) fn go_back(&mut self, pc: Value) {
+        self.b.ins().jump(self.back, &[BlockArg::Value(pc)]);
+    }
+
     /// A conditional branch of the program, at the end of a block.
     pub(super) fn branch(&mut self, instruction: Instruction, taken: Value) {
         self.commit_cycles();
@@ -323,32 +377,8 @@ impl Translator<'_> {
         self.b.ins().jump(self.exit, &[BlockArg::Value(pc), BlockArg::Value(refund), BlockArg::Value(code)]);
     }
 
-    /// Leaves after the instruction being translated, at `next`, if `condition` holds; `leave` may do more
-    /// before and gives the cycle.
-    pub(super) fn leave_after_if(
-        &mut self,
-        condition: Value,
-        next: u16,
-        leave: impl FnOnce(&mut Self) -> Value,
-    ) {
-        let on = self.b.create_block();
-        self.leave_after_if_else(condition, next, leave, on);
-        self.b.switch_to_block(on);
-    }
-
-    /// The same; else goes to the block `on`.
-    pub(super) fn leave_after_if_else(
-        &mut self,
-        condition: Value,
-        next: u16,
-        leave: impl FnOnce(&mut Self) -> Value,
-        on: ir::Block,
-    ) {
-        let out = self.b.create_block();
-        self.b.set_cold_block(out);
-        self.b.ins().brif(condition, out, &[], on, &[]);
-        self.b.switch_to_block(out);
-        let cycle = leave(self);
+    /// Leaves after the instruction being translated, at `next`.
+    pub(super) fn leave_after(&mut self, cycle: Value, next: u16) {
         self.b.def_var(self.v.cycle, cycle);
         let [pc, refund, code] =
             [i64::from(next), i64::from(self.remaining), GO_ON].map(|n| self.b.ins().iconst(types::I32, n));
