@@ -306,20 +306,34 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
     }
 }
 
+// What an update corrects its running means by. Three threads make it while others make gradients: powers take long.
+struct Corrections {
+    double step_size, root_correction, error_magnitude;
+};
+
+static __device__ void correct(const Agent& agent, Corrections& made) {
+    const double step = (double)(agent.counters->updates + 1);
+    // Settings in single precision, corrections in double, as spectral-nn's Adam on the CPU.
+    const double beta1 = (double)(float)agent.beta1, beta2 = (double)(float)agent.beta2;
+    if (first_of_warp(13)) made.step_size = (double)(float)agent.learning_rate / (1.0 - pow(beta1, step));
+    if (first_of_warp(14)) made.root_correction = 1.0 / sqrt(1.0 - pow(beta2, step));
+    if (first_of_warp(15)) made.error_magnitude = bias_correction(CORRECTION_RATE, step);
+}
+
 // By one thread: whether all is finite, the factor of all gradients, and what Adam needs.
-static __device__ void conclude(const Agent& agent, const RowSums* sums, float& scale, int& finite) {
+static __device__ void conclude(const Agent& agent, const RowSums* sums, const Corrections& corrections, float& scale,
+                                int& finite) {
     Counters& counters = *agent.counters;
     double magnitude = 0.0, taken = 0.0;
     for (int row = 0; row < BATCH; row++) {
         magnitude += sums[row].magnitude;
         taken += sums[row].taken;
     }
-    const double step = (double)(counters.updates + 1);
     double factor = 1.0 / (double)BATCH;
     if (agent.error_correction) {
         const double mean = magnitude / (double)(BATCH * agent.outputs) / (double)BATCH;
         counters.error_magnitude += CORRECTION_RATE * (mean - counters.error_magnitude);
-        const double running = counters.error_magnitude / bias_correction(CORRECTION_RATE, step);
+        const double running = counters.error_magnitude / corrections.error_magnitude;
         factor /= fmax(running / CORRECTION_LEVEL, CORRECTION_FLOOR);
     }
     scale = (float)factor;
@@ -327,10 +341,8 @@ static __device__ void conclude(const Agent& agent, const RowSums* sums, float& 
     const double all = magnitude + taken;
     finite = all - all == 0.0;
     if (finite) {
-        // Settings in single precision, corrections in double, as spectral-nn's Adam on the CPU.
-        const double beta1 = (double)(float)agent.beta1, beta2 = (double)(float)agent.beta2;
-        counters.step_size = (double)(float)agent.learning_rate / (1.0 - pow(beta1, step));
-        counters.root_correction = 1.0 / sqrt(1.0 - pow(beta2, step));
+        counters.step_size = corrections.step_size;
+        counters.root_correction = corrections.root_correction;
         counters.updates += 1;
     } else {
         counters.not_finite = counters.updates + 1;
@@ -344,6 +356,7 @@ KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, c
                          const float* returns, float* last, float* trunk) {
     __shared__ RowSums sums[BATCH];
     __shared__ float weights[MOST_OUTPUTS];
+    __shared__ Corrections corrections;
     __shared__ float scale;
     __shared__ int finite;
     const u64 p = blockIdx.x;
@@ -357,13 +370,14 @@ KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, c
     const bool learns = agent.counters->learns != 0;
     if (learns) {
         const Batch batch = {agent, rows, outputs, targets, returns, last};
+        correct(agent, corrections);
         FOR_CODEC(agent.kind, {
             Codec::gradient(batch, weights);
             __syncthreads();
             for (int row = team(); row < BATCH; row += teams()) sum_row<Codec>(batch, row, sums[row]);
         })
         __syncthreads();
-        if (first_of_warp(3)) conclude(agent, sums, scale, finite);
+        if (first_of_warp(3)) conclude(agent, sums, corrections, scale, finite);
         diagnose(batch, sums, weights);
         __syncthreads();
     }
