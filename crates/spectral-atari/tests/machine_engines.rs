@@ -149,6 +149,66 @@ proptest! {
     }
 }
 
+/// A program that goes round for ever and never ends a frame: it is cut off after so many instructions, or, if it writes
+/// to the TIA, after so many lines.
+fn endless(writes: bool, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    // The stack lies in memory; a subroutine at $F800 counts, and so does the handler of BRK at $F900.
+    let mut code = vec![0xA2, 0xFF, 0x9A, 0xD8];
+    let top = code.len() as u16;
+    for _ in 0..next() % 60 {
+        let byte = next() as u8;
+        let ram = 0x80 | byte & 0x3F;
+        match next() % if writes { 14 } else { 10 } {
+            0 => code.extend([0xE6, ram]),
+            1 => code.extend([0xA5, ram]),
+            2 => code.extend([0x65, ram]),
+            3 => code.extend([0xCA, 0x10, 0x02, 0xE6, ram]),
+            4 => code.extend([0x20, 0x00, 0xF8]),
+            5 => code.extend([0x00, 0xEA]),
+            6 => code.extend([0x08, 0x68]),
+            7 => code.extend([0xA0, byte & 7, 0x88, 0xD0, 0xFD]),
+            8 => code.extend([0x8D, 0x95, 0x02, 0xAD, 0x84, 0x02, 0xD0, 0xFB]),
+            9 => code.extend([0x95, 0x80]),
+            10 => code.extend([0x85, 0x02]),
+            11 => code.extend([0x85, 0x04 + byte % 0x28]),
+            12 => code.extend([0xA9, byte]),
+            _ => code.extend([0xA2, 0x1F, 0x9A, 0x08, 0xA2, 0xFF, 0x9A]),
+        }
+    }
+    code.extend([0x4C, top as u8, 0xF0]);
+    let mut bytes = vec![0xEA; 4096];
+    bytes[..code.len()].copy_from_slice(&code);
+    bytes[0x800..0x803].copy_from_slice(&[0xE6, 0xC0, 0x60]);
+    bytes[0x900..0x903].copy_from_slice(&[0xE6, 0xC1, 0x40]);
+    bytes[0xFFC..].copy_from_slice(&[0x00, 0xF0, 0x00, 0xF9]);
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn endless_programs_are_cut_off_at_the_same_instruction(writes: bool, seed: u64) {
+        let rom = Arc::new(Rom::new(&endless(writes, seed), Some(Scheme::K4)).unwrap());
+        let mut translated = Console::new(rom, PowerOn::seeded(seed), Format::Ntsc);
+        let mut interpreted = translated.clone();
+        interpreted.set_engine(Engine::Interpreter);
+        for frame in 0..6 {
+            translated.run_frame(&Input::default(), frame % 2 == 0);
+            interpreted.run_frame(&Input::default(), frame % 2 == 0);
+            prop_assert_eq!(translated.registers(), interpreted.registers(), "after frame {}", frame);
+            prop_assert_eq!(same(&translated, &interpreted), Ok(()), "after frame {}", frame);
+        }
+    }
+}
+
 #[test]
 fn threads_share_translations() {
     for seed in 1..30 {

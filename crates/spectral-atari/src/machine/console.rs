@@ -218,6 +218,22 @@ impl Console {
         self.bus.tia.picture()
     }
 
+    /// Which of its two pictures, drawn in turn, it shows.
+    pub fn screen_number(&self) -> usize {
+        self.bus.tia.current()
+    }
+
+    /// One of its two pictures: the one that it shows, or the one shown before. The next frame leaves the one that it
+    /// shows as it is, unless [`Console::goes_on_drawing`].
+    pub fn screen_of(&self, number: usize) -> &[u8] {
+        self.bus.tia.picture_in(number & 1)
+    }
+
+    /// Whether the next frame goes on with the same picture, because the last one was cut off.
+    pub fn goes_on_drawing(&self) -> bool {
+        !self.frame_complete
+    }
+
     /// Lines of the picture.
     pub fn height(&self) -> usize {
         self.bus.tia.height()

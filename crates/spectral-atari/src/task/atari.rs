@@ -34,8 +34,8 @@ pub struct AtariTask {
     /// What a sticky action repeats.
     last: Action,
     seen: Box<[u8; SIDE * SIDE]>,
-    /// The first of the two pictures to pool.
-    earlier: Vec<u8>,
+    /// The first of the two pictures to pool: which of the console's, or else a copy.
+    earlier: Result<usize, Vec<u8>>,
 }
 
 impl AtariTask {
@@ -72,7 +72,7 @@ impl AtariTask {
             frames: 0,
             last: Action::Noop,
             seen: Box::new([0; SIDE * SIDE]),
-            earlier: Vec::new(),
+            earlier: Ok(0),
         }
     }
 
@@ -114,14 +114,21 @@ impl AtariTask {
 
     /// Makes the observation from the picture just drawn and from the one kept before it.
     fn look(&mut self) {
-        let picture = self.cabinets[self.current].console().screen();
-        self.poolers[self.current].pool(&self.earlier, picture, &mut self.seen[..]);
+        let console = self.cabinets[self.current].console();
+        let earlier = match &self.earlier {
+            Ok(number) => console.screen_of(*number),
+            Err(copy) => copy,
+        };
+        self.poolers[self.current].pool(earlier, console.screen(), &mut self.seen[..]);
     }
 
     /// Keeps the picture just drawn as the first of two.
     fn keep(&mut self) {
-        self.earlier.clear();
-        self.earlier.extend_from_slice(self.cabinets[self.current].console().screen());
+        let console = self.cabinets[self.current].console();
+        self.earlier = match console.goes_on_drawing() {
+            false => Ok(console.screen_number()),
+            true => Err(console.screen().to_vec()),
+        };
     }
 
     fn no_ops(&mut self, rng: &mut Stream) {

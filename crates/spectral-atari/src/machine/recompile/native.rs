@@ -1,4 +1,4 @@
-//! The border between Rust and translated programs: all unsafe code of the machine is in this file.
+//! The border between Rust and translated programs: all unsafe code of theirs is in this file.
 //!
 //! Translated functions get two pointers, to a [`Registers`] and to a [`Bus`], that are valid and not used by
 //! anybody else for as long as the function runs; they hand the same pointers back to the functions below.

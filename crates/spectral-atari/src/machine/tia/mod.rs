@@ -4,6 +4,7 @@
 //! picture up to that moment with the registers as they were ([`Tia::catch_up`]). What the picture does
 //! between two moments is in `span`, what each write does in `write`, where HMOVE moves things in `motion`.
 
+mod layers;
 mod masks;
 mod motion;
 mod paddles;
@@ -12,7 +13,7 @@ mod state;
 mod write;
 
 use super::input::{Charge, Pins};
-use masks::Mask;
+use layers::{BLANKED, Masks, repeat_line};
 use std::mem::offset_of;
 use std::sync::Arc;
 pub(super) use write::Effect;
@@ -55,7 +56,8 @@ enum Missile0 {
 
 /// One picture, shared between a console and its clones until one of them draws again; absent while the rest
 /// of the chip is copied.
-type Picture = Option<Arc<[u8; WIDTH * MAX_HEIGHT]>>;
+type Picture = Option<Arc<Pixels>>;
+type Pixels = [u8; WIDTH * MAX_HEIGHT];
 /// The two pictures that are drawn in turn.
 pub(super) type Pictures = [Picture; 2];
 
@@ -119,8 +121,8 @@ pub(super) struct Tia {
     colour_lost: bool,
     last_frame_lines: i32,
 
-    // Masks of the six objects, and a bit for each that is out of date.
-    masks: [Mask; 6],
+    // Masks of the six objects and of what follows from them, and a bit for each object that is out of date.
+    masks: Masks,
     stale: u8,
 
     draw: bool,
@@ -183,13 +185,14 @@ impl Tia {
             charged_after: [i32::MAX; 4],
             colour_lost: false,
             last_frame_lines: 0,
-            masks: [[0; 3]; 6],
+            masks: [[0; 3]; 8],
             stale: 0x3F,
             draw: true,
             pictures: [picture.clone(), picture],
             current: 0,
             geometry,
         };
+        tia.masks[BLANKED] = masks::window(0, 8);
         tia.reset();
         tia
     }
@@ -262,8 +265,13 @@ impl Tia {
     }
 
     pub(super) fn picture(&self) -> &[u8] {
+        self.picture_in(self.current)
+    }
+
+    /// One of the two pictures.
+    pub(super) fn picture_in(&self, which: usize) -> &[u8] {
         let size = WIDTH * self.geometry.height;
-        self.pictures[self.current].as_ref().map_or(&[], |picture| &picture[..size])
+        self.pictures[which].as_ref().map_or(&[], |picture| &picture[..size])
     }
 
     /// Which of the two pictures is this frame's.
@@ -328,6 +336,21 @@ impl Tia {
     }
 
     fn catch_up_inside(&mut self, clock: i32) {
+        if clock <= self.line_end - LINE + HBLANK {
+            // Nothing is shown there.
+            self.drawn_to = clock;
+            return;
+        }
+        if !self.draw {
+            return self.catch_up_drawing(clock, None);
+        }
+        // Made the chip's own once, for all that is drawn here.
+        let mut picture = self.pictures[self.current].take();
+        self.catch_up_drawing(clock, picture.as_mut().map(Arc::make_mut));
+        self.pictures[self.current] = picture;
+    }
+
+    fn catch_up_drawing(&mut self, clock: i32, mut pixels: Option<&mut Pixels>) {
         loop {
             let line_start = self.line_end - LINE;
             let ends_line = clock > self.line_end;
@@ -335,7 +358,8 @@ impl Tia {
             let (from_x, to_x) = (self.drawn_to - line_start, to - line_start);
             let blanked = self.hmove_blank;
             if to_x > HBLANK && to > self.drawn_to {
-                self.span(line_start, from_x.max(HBLANK) - HBLANK, to_x - HBLANK);
+                let (from, to) = (from_x.max(HBLANK) - HBLANK, to_x - HBLANK);
+                self.span(pixels.as_deref_mut(), line_start, from as usize, to as usize);
             }
             if self.hmove_blank && from_x < HBLANK + 8 && to_x >= HBLANK + 8 {
                 self.hmove_blank = false;
@@ -344,15 +368,16 @@ impl Tia {
             if ends_line {
                 self.line_end += LINE;
                 self.end_line();
-                if from_x <= HBLANK
-                    && self.stale & self.enabled == 0
-                    && !self.cosmic
-                    && !(self.draw && blanked)
-                {
+                let same = if pixels.is_none() && !self.may_collide() {
+                    !self.hmove_blank
+                } else {
+                    from_x <= HBLANK && self.stale & self.enabled == 0 && !(pixels.is_some() && blanked)
+                };
+                if same && !self.cosmic {
                     // Nothing has changed: the other whole lines will look and collide as this one did.
                     let same = (clock - 1 - self.drawn_to) / LINE;
-                    if self.draw {
-                        self.repeat_line(line_start, same as usize);
+                    if let Some(pixels) = pixels.as_deref_mut() {
+                        repeat_line(pixels, self.line_number(line_start), same as usize);
                     }
                     self.drawn_to += same * LINE;
                     self.line_end += same * LINE;

@@ -1,8 +1,8 @@
 //! Pixels and collisions of a stretch of one line during which no register changes.
 
+use super::layers::{self, BLANKED, LEFT, Layers};
 use super::masks::{self, Mask};
-use super::{BL, HBLANK, LINE, M0, M1, Missile0, P0, P1, PF, Tia, WIDTH};
-use std::sync::Arc;
+use super::{BL, LINE, M0, M1, Missile0, P0, P1, PF, Pixels, Tia, WIDTH};
 
 /// For each set of objects, the collisions that become possible when all of them are somewhere on the line.
 static POSSIBLE: [u16; 64] = possible();
@@ -46,15 +46,24 @@ const fn possible() -> [u16; 64] {
 impl Tia {
     /// Handles pixels `from..to` of the line that began at `line_start`.
     #[inline]
-    pub(super) fn span(&mut self, line_start: i32, from: i32, to: i32) {
-        let (from, to) = (from as usize, to as usize);
-        if self.vblank & 0x02 == 0 && POSSIBLE[usize::from(self.enabled)] & !self.collisions != 0 {
+    pub(super) fn span(&mut self, pixels: Option<&mut Pixels>, line_start: i32, from: usize, to: usize) {
+        if self.may_collide() {
             self.collide(from, to);
         }
-        if self.draw {
-            let line = ((line_start - self.display_start) / LINE) as usize;
-            self.paint(line, from, to);
+        if let Some(pixels) = pixels {
+            self.paint(layers::row(pixels, self.line_number(line_start)), from, to);
         }
+    }
+
+    /// Whether there can be a collision that has not been noted.
+    #[inline]
+    pub(super) fn may_collide(&self) -> bool {
+        self.vblank & 0x02 == 0 && POSSIBLE[usize::from(self.enabled)] & !self.collisions != 0
+    }
+
+    /// Which line of the picture began at this clock.
+    pub(super) fn line_number(&self, line_start: i32) -> usize {
+        ((line_start - self.display_start) / LINE) as usize
     }
 
     fn collide(&mut self, from: usize, to: usize) {
@@ -101,7 +110,7 @@ impl Tia {
             if due & object == 0 {
                 continue;
             }
-            self.masks[index] = match object {
+            let mask = match object {
                 P0 => masks::player(self.shown_grp[0], self.position[0], self.nusiz[0], self.skip_first[0]),
                 P1 => masks::player(self.shown_grp[1], self.position[1], self.nusiz[1], self.skip_first[1]),
                 M0 if self.missile0 == Missile0::Hidden => [0; 3],
@@ -110,97 +119,48 @@ impl Tia {
                 BL => masks::ball(self.position[4], self.ctrlpf),
                 _ => masks::playfield(self.playfield_bits(), self.mirrored),
             };
+            self.masks[index] = mask;
+            if object == PF {
+                // Pixels 0 to 79.
+                self.masks[LEFT] = [mask[0], mask[1] & 0xFFFF, 0];
+            }
         }
     }
 
     /// The playfield's twenty bits, bit 0 leftmost.
     pub(super) fn playfield_bits(&self) -> u32 {
-        let [pf0, pf1, pf2] = self.playfield;
-        u32::from(pf0 >> 4) | u32::from(pf1.reverse_bits()) << 4 | u32::from(pf2) << 12
+        let part = |n: usize| u32::from(self.playfield[n]);
+        part(0) >> 4 | u32::from(self.playfield[1].reverse_bits()) << 4 | part(2) << 12
     }
 
-    /// Paints so many lines like the one that began at `line_start`, below it.
-    pub(super) fn repeat_line(&mut self, line_start: i32, times: usize) {
-        let from = ((line_start - self.display_start) / LINE) as usize * WIDTH;
-        let Some(picture) = &mut self.pictures[self.current] else { return };
-        let (line, below) = Arc::make_mut(picture)[from..].split_at_mut(WIDTH);
-        below.chunks_exact_mut(WIDTH).take(times).for_each(|other| other.copy_from_slice(line));
-    }
-
-    fn paint(&mut self, line: usize, from: usize, to: usize) {
+    fn paint(&mut self, row: &mut [u8; WIDTH], from: usize, to: usize) {
         self.refresh();
-        let blank_to = if self.hmove_blank { (HBLANK as usize + 8 - 68).clamp(from, to) } else { from };
-        let start = line * WIDTH;
-        let Some(picture) = &mut self.pictures[self.current] else { return };
-        let picture = Arc::make_mut(picture);
-        let row = &mut picture[start..start + WIDTH];
         if self.vblank & 0x02 != 0 {
-            row[from..to].fill(0);
-            return;
+            return Layers::new(&self.masks, 0).paint(row, from, to);
         }
         let [p0, p1, pf, bk] = self.colours;
-        row[from..to].fill(bk);
-        let on = |object: u8| self.enabled & object != 0;
-        let painter = Painter { masks: &self.masks, from, to };
-        let front = self.ctrlpf & 0x04 != 0;
+        let enabled = self.enabled;
+        let mut layers = Layers::new(&self.masks, bk);
+        let (front, in_players_colours) = (self.ctrlpf & 0x04 != 0, self.ctrlpf & 0x02 != 0);
         if !front {
-            painter.fixed(row, BL, on(BL), pf);
-            if on(PF) {
-                if self.ctrlpf & 0x02 != 0 {
-                    Painter { to: to.min(80), ..painter }.object(row, PF, p0);
-                    Painter { from: from.max(80), ..painter }.object(row, PF, p1);
-                } else {
-                    painter.object(row, PF, pf);
-                }
+            layers.put_if(enabled, BL, pf);
+            layers.put_if(enabled, PF, if in_players_colours { p1 } else { pf });
+            if in_players_colours && enabled & PF != 0 {
+                layers.put(LEFT, p0);
             }
         }
-        painter.fixed(row, P1, on(P1), p1);
-        painter.fixed(row, M1, on(M1), p1);
-        painter.fixed(row, P0, on(P0), p0);
-        painter.fixed(row, M0, on(M0), p0);
+        layers.put_if(enabled, P1, p1);
+        layers.put_if(enabled, M1, p1);
+        layers.put_if(enabled, P0, p0);
+        layers.put_if(enabled, M0, p0);
         if front {
-            painter.fixed(row, BL, on(BL), pf);
-            painter.fixed(row, PF, on(PF), pf);
+            layers.put_if(enabled, BL, pf);
+            layers.put_if(enabled, PF, pf);
         }
-        row[from..blank_to].fill(0);
-    }
-}
-
-/// Paints objects over one another, within a stretch of a line.
-#[derive(Clone, Copy)]
-struct Painter<'a> {
-    masks: &'a [Mask; 6],
-    from: usize,
-    to: usize,
-}
-
-impl Painter<'_> {
-    fn fixed(&self, row: &mut [u8], object: u8, on: bool, colour: u8) {
-        if on {
-            self.object(row, object, colour);
+        if self.hmove_blank {
+            layers.put(BLANKED, 0);
         }
-    }
-
-    fn object(&self, row: &mut [u8], object: u8, colour: u8) {
-        if self.from >= self.to {
-            return;
-        }
-        let mask = &self.masks[object.trailing_zeros() as usize];
-        let window = masks::window(self.from, self.to);
-        let colour = u64::from(colour) * 0x0101_0101_0101_0101;
-        for word in 0..3 {
-            let mut bits = mask[word] & window[word];
-            while bits != 0 {
-                // Eight pixels at a time.
-                let first = bits.trailing_zeros() & !7;
-                let lit = masks::WIDENED[(bits >> first & 0xFF) as usize];
-                bits &= !(0xFF << first);
-                let at = word * 64 + first as usize;
-                if let Some(pixels) = row[at..].first_chunk_mut::<8>() {
-                    *pixels = (u64::from_le_bytes(*pixels) & !lit | colour & lit).to_le_bytes();
-                }
-            }
-        }
+        layers.paint(row, from, to);
     }
 }
 
@@ -234,6 +194,7 @@ mod tests {
         fn it_does_not_matter_when_lines_are_drawn(
             writes in prop::collection::vec((0u8..0x2D, any::<u8>(), 0..76 * LINES), 0..40),
             looks in prop::collection::vec(0..76 * LINES, 0..60),
+            drawn: bool,
         ) {
             let mut events: Vec<(i32, Option<(u8, u8)>)> =
                 writes.iter().map(|&(addr, value, cycle)| (cycle, Some((addr, value)))).collect();
@@ -244,6 +205,8 @@ mod tests {
             events.push((76 * END, None));
             let pins = Pins::default();
             let (mut late, mut soon) = (tia(), tia());
+            late.set_draw(drawn);
+            soon.set_draw(drawn);
             for &(cycle, write) in &events {
                 match write {
                     Some((addr, value)) => {
@@ -259,9 +222,13 @@ mod tests {
             // Restored by one that has put off more, it is the same.
             let mut saved = StateWriter::default();
             late.save(&mut saved);
+            let mut saved_soon = StateWriter::default();
+            soon.save(&mut saved_soon);
+            let saved = saved.into_bytes();
+            prop_assert!(saved == saved_soon.into_bytes());
             let mut other = tia();
             other.read(0x08, 76 * (LINES + 2), 0, &pins);
-            other.restore(&mut StateReader::new(&saved.into_bytes())).unwrap();
+            other.restore(&mut StateReader::new(&saved)).unwrap();
             other.settle();
             prop_assert_eq!((other.painted(), other.collisions), (late.painted(), late.collisions));
             prop_assert_eq!(late.painted(), soon.painted());

@@ -64,7 +64,8 @@ impl Tia {
                     self.catch_up(clock + [4, 5, 2, 3][((clock % LINE / 3) & 3) as usize]);
                     self.playfield[register] = value;
                     self.stale |= PF;
-                    self.enable(PF, self.playfield != [0; 3]);
+                    // Byte by byte: a wider load would wait for the store.
+                    self.enable(PF, self.playfield.iter().any(|byte| *byte != 0));
                 }
             }
             0x10 | 0x11 => self.reset_player(usize::from(addr - 0x10), clock, clock % LINE),
