@@ -101,7 +101,7 @@ fn facts(tasks: &[Task<'_>]) -> String {
     };
     let machines = runs().map(|run| format!("{} on {}", run.hardware.cpu, run.hardware.device)).collect();
     format!(
-        "{finished} of {requested} seeds finished; {} of training; version {}; {}.\n\n",
+        "{finished} of {requested} seeds finished; training time {}; version {}; {}.\n\n",
         duration(runs().map(|run| run.seconds).sum()),
         line(&distinct(runs().map(|run| run.version.clone()).collect())),
         line(&distinct(machines))

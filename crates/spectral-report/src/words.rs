@@ -52,9 +52,13 @@ pub(crate) fn short_count(value: f64) -> String {
     format!("{sign}{digits}{unit}")
 }
 
-/// Seconds as people say them.
+/// Seconds of training as people say them.
 pub(crate) fn duration(seconds: f64) -> String {
-    let total = seconds.max(0.0).round() as u64;
+    // Only checkpoints say how long training took: a run that was lost before its first does not.
+    if seconds <= 0.0 {
+        return "not recorded".into();
+    }
+    let total = seconds.round() as u64;
     match total {
         0..60 => format!("{total} s"),
         60..3600 => format!("{} min {:02} s", total / 60, total % 60),
