@@ -238,4 +238,41 @@ mod tests {
             }
         }
     }
+
+    /// Brings a chip that does not draw to `cycle` of a line in one piece, and one that looks at every line, and gives the
+    /// pictures that both draw from there on.
+    fn drawn_after(writes: &[(u8, u8, i32)], cycle: i32) -> [Vec<u8>; 2] {
+        let pins = Pins::default();
+        [false, true].map(|looks| {
+            let mut tia = tia();
+            tia.set_draw(false);
+            for &(addr, value, cycle) in writes {
+                tia.write(addr, value, cycle);
+            }
+            if looks {
+                (0..cycle).step_by(76).for_each(|cycle| _ = tia.read(0x00, cycle, 0, &pins));
+            }
+            tia.read(0x00, cycle, 0, &pins);
+            tia.set_draw(true);
+            tia.read(0x00, 76 * END, 0, &pins);
+            tia.picture().to_vec()
+        })
+    }
+
+    #[test]
+    fn lines_that_are_not_drawn_pass_all_the_same() {
+        // HMOVE at the end of line 9 blanks the next line and no other, though nothing is drawn before line 15.
+        let [late, soon] = drawn_after(&[(0x2A, 0, 76 * 9 + 75)], 76 * 15 + 5);
+        assert!(late == soon);
+        assert!(late[160 * (15 - 4)..][..8].iter().all(|pixel| *pixel != 0), "nothing is blanked");
+        // Missile 0, set jumping from line to line by an HMOVE and a motion too late for it, jumps on. It is switched on
+        // later: nothing can collide before.
+        let jumps = [(0x22, 0x70, 76 * 8), (0x2A, 0, 76 * 9 + 3), (0x22, 0x60, 76 * 9 + 24)];
+        let shown =
+            [(0x0D, 0, 76 * 9 + 40), (0x0E, 0, 76 * 9 + 43), (0x0F, 0, 76 * 9 + 46), (0x1D, 2, 76 * 9 + 50)];
+        let [late, soon] = drawn_after(&[&jumps[..], &shown].concat(), 76 * 16);
+        assert!(late == soon);
+        let missile = |line: usize| late[160 * (line - 4)..][..160].iter().position(|pixel| *pixel == 0x10);
+        assert!(missile(16).is_some() && missile(16) != missile(17), "{:?} {:?}", missile(16), missile(17));
+    }
 }
