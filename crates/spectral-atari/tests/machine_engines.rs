@@ -4,7 +4,9 @@ mod machine_common;
 
 use machine_common::{GAMES, Held, Player, python, rom_folder};
 use proptest::prelude::*;
-use spectral_atari::machine::{Console, Engine, Format, Input, PowerOn, Rom, Scheme};
+use spectral_atari::machine::{
+    Console, Controllers, Engine, Format, Input, PADDLE_MAX, PADDLE_MIN, PowerOn, Rom, Scheme,
+};
 use spectral_core::bytes::{StateReader, StateWriter};
 use std::sync::Arc;
 
@@ -66,7 +68,7 @@ fn program(len: usize, scheme: Scheme, seed: u64) -> Vec<u8> {
     let mut at = 0;
     while at + 8 < len {
         let byte = next() as u8;
-        let piece: &[u8] = match next() % 24 {
+        let piece: &[u8] = match next() % 26 {
             0 => &[0x85, byte & 0x3F],
             1 => &[0x85, 0x02],
             2 => &[0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02],
@@ -90,6 +92,9 @@ fn program(len: usize, scheme: Scheme, seed: u64) -> Vec<u8> {
             20 => &[0xAC, 0x84, 0x02, 0x10, 0xFB],
             21 => &[0x95, byte],
             22 => &[if byte & 1 == 0 { 0xD8 } else { 0xF8 }],
+            // Paddles: let them charge, and look.
+            23 => &[0xA9, 0x80, 0x85, 0x01, 0xA9, 0x00, 0x85, 0x01],
+            24 => &[0xA2, byte & 3, 0xBD, 0x08, 0x00, 0x05, 0x80 | byte],
             _ => &[0xAD, 0xF0 | (byte & 0x0F), 0xFF],
         };
         if next() % 3 != 0 {
@@ -127,13 +132,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn random_programs_are_the_same_in_both_engines(which in 0usize..10, seed: u64, bits: u8) {
+    fn random_programs_are_the_same_in_both_engines(
+        which in 0usize..10,
+        seed: u64,
+        bits: u8,
+        paddles in proptest::option::of([PADDLE_MIN..=PADDLE_MAX, PADDLE_MIN..=PADDLE_MAX]),
+    ) {
         let (scheme, len) = SCHEMES[which];
         let rom = Arc::new(Rom::new(&program(len, scheme, seed), Some(scheme)).unwrap());
         let mut translated = Console::new(rom, PowerOn::seeded(seed), Format::Ntsc);
         let mut interpreted = translated.clone();
         interpreted.set_engine(Engine::Interpreter);
-        let input = Input { up: [bits & 1 != 0, bits & 2 != 0], fire: [bits & 4 != 0, false], ..Input::default() };
+        let mut input = Input { up: [bits & 1 != 0, bits & 2 != 0], fire: [bits & 4 != 0, false], ..Input::default() };
+        if let Some([one, two]) = paddles {
+            (input.controllers, input.paddles) = (Controllers::Paddles, [one, two, 0, 0]);
+        }
         for frame in 0..10 {
             translated.run_frame(&input, frame % 2 == 0);
             interpreted.run_frame(&input, frame % 2 == 0);
