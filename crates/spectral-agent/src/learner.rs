@@ -454,7 +454,8 @@ impl Priorities {
             let mass = (row as f64 + rng.unit_f64()) / batch * self.tree.total();
             let slot = self.tree.find(mass) as u64;
             let found = if slot <= last { number(slot) } else { u64::MAX };
-            // The newest few have no n-step successor yet: draw those rows uniformly.
+            // The newest few have no n-step successor yet, and the oldest few no whole stack any more: draw those rows
+            // uniformly.
             *index = if valid.contains(&found) { found } else { uniform(rng) };
         }
         let mut largest = 0.0f64;

@@ -24,6 +24,13 @@
 //!     }
 //!     env.observe(learner.observation());
 //!     let action = if rng.chance(0.1) { rng.below(3) } else { learner.act() };
+//!     // Between choosing an action and playing it, as the trainer does.
+//!     if step >= 100 {
+//!         learner.update()?;
+//!     }
+//!     if step % 50 == 0 {
+//!         learner.refresh_target();
+//!     }
 //!     let result = env.step(action, &mut rng);
 //!     over = result.terminated || result.truncated;
 //!     learner.record(Outcome {
@@ -33,12 +40,6 @@
 //!         truncated: result.truncated,
 //!         player_score: 0,
 //!     });
-//!     if step >= 100 {
-//!         learner.update()?;
-//!     }
-//!     if step % 50 == 0 {
-//!         learner.refresh_target();
-//!     }
 //! }
 //! assert_eq!(learner.updates(), 100);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

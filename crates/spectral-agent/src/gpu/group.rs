@@ -117,8 +117,9 @@ struct Graphs {
     step: Graph,
     /// What may follow it, while tasks play the action.
     update: Graph,
-    /// An outcome alone, and an action alone, for what happens rarely.
+    /// An outcome alone, before checkpoints.
     record: Graph,
+    /// An action alone, for benchmarks.
     act: Graph,
 }
 
