@@ -7,7 +7,8 @@ use crate::words::short_count;
 /// Also says what a reader must know about it.
 pub(crate) fn cut(runs: &[Run], frames: u64) -> (Vec<Run>, Vec<String>) {
     let mut notes = vec![format!(
-        "Every run is read up to {} frames only: curves end there, and final scores are taken there.",
+        "Every run is read up to {} frames only: curves end there, final scores are taken there, and a seed that got \
+         so far counts as finished.",
         short_count(frames as f64)
     )];
     let mut cut_runs = Vec::with_capacity(runs.len());
