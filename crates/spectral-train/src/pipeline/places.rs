@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
+/// Nanoseconds below which a part says nothing of a core: its agent has stopped, or its task takes less than the handing over.
+const NOTHING: u64 = 1000;
 /// Parts over which a thread takes the mean.
 const WINDOW: u32 = 128;
 /// A thread moves if it would take less than this share of its time elsewhere: less than means differ by chance.
@@ -102,6 +104,9 @@ impl Places {
 impl Seated<'_> {
     /// Says how long a part took, and moves now and then.
     pub(super) fn worked(&mut self, nanoseconds: u64) {
+        if nanoseconds < NOTHING {
+            return;
+        }
         self.parts += 1;
         self.nanoseconds += nanoseconds;
         if self.parts < WINDOW {
@@ -178,7 +183,7 @@ mod tests {
         }
         // More threads than cores, or none that is known.
         assert_eq!((full.seat(2, nowhere).at, Places::new(&[]).seat(2, nowhere).at), (0, 0));
-        Places::new(&[]).seat(0, nowhere).worked(1);
+        Places::new(&[]).seat(0, nowhere).worked(NOTHING);
     }
 
     #[test]
@@ -188,11 +193,13 @@ mod tests {
         let places = Places::new(&[30, 50, 70]);
         let mut seat = places.seat(1, |core| TIED.store(core, SeqCst));
         assert_eq!(TIED.load(SeqCst), 50);
-        places.places[2].mean.store(10, Relaxed);
+        places.places[2].mean.store(10_000, Relaxed);
         places.places[2].known.store(1, Relaxed);
         for part in 0..WINDOW {
             assert_eq!(TIED.load(SeqCst), 50, "after {part} parts");
-            seat.worked(100);
+            seat.worked(100_000);
+            // An agent that has stopped does not make this core look faster.
+            (0..WINDOW).for_each(|_| seat.worked(NOTHING - 1));
         }
         assert_eq!(TIED.load(SeqCst), 70);
         assert!(!places.places[1].taken.load(SeqCst) && places.places[2].taken.load(SeqCst));
