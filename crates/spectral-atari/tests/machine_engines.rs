@@ -55,15 +55,19 @@ fn every_game_is_the_same_in_both_engines() {
     }
 }
 
-/// A program of random instructions that loop, call and return, touch every chip and sometimes end a frame.
-fn program(len: usize, scheme: Scheme, seed: u64) -> Vec<u8> {
+fn random(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed | 1;
-    let mut next = move || {
+    move || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         state
-    };
+    }
+}
+
+/// A program of random instructions that loop, call and return, touch every chip and sometimes end a frame.
+fn program(len: usize, scheme: Scheme, seed: u64) -> Vec<u8> {
+    let mut next = random(seed);
     let mut bytes: Vec<u8> = (0..len).map(|_| next() as u8).collect();
     let mut at = 0;
     while at + 8 < len {
@@ -97,7 +101,7 @@ fn program(len: usize, scheme: Scheme, seed: u64) -> Vec<u8> {
             24 => &[0xA2, byte & 3, 0xBD, 0x08, 0x00, 0x05, 0x80 | byte],
             _ => &[0xAD, 0xF0 | (byte & 0x0F), 0xFF],
         };
-        if next() % 3 != 0 {
+        if !next().is_multiple_of(3) {
             bytes[at..at + piece.len()].copy_from_slice(piece);
         }
         at += piece.len();
@@ -165,13 +169,7 @@ proptest! {
 /// A program that goes round for ever and never ends a frame: it is cut off after so many instructions, or, if it writes
 /// to the TIA, after so many lines.
 fn endless(writes: bool, seed: u64) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut next = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut next = random(seed);
     // The stack lies in memory; a subroutine at $F800 counts, and so does the handler of BRK at $F900.
     let mut code = vec![0xA2, 0xFF, 0x9A, 0xD8];
     let top = code.len() as u16;

@@ -311,6 +311,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_read_as_people_say_them() {
+        let cases = [
+            (0.0, "not recorded"),
+            (0.2, "0 s"),
+            (59.4, "59 s"),
+            (61.0, "1 min 01 s"),
+            (7_325.0, "2 h 02 min"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
     fn numbers_read_as_people_write_them() {
         let cases = [
             (20_027.6, "20,028"),

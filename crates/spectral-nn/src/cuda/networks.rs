@@ -401,7 +401,7 @@ impl Networks {
             (&stage.workspace).into(),
             (&stage.tickets).into(),
         ];
-        match acting && self.target.hopper {
+        match acting && self.starts_early() {
             true => unsafe { stream.launch_early(&stage.kernel, shape, &args) },
             false => unsafe { stream.launch(&stage.kernel, shape, &args) },
         }

@@ -125,9 +125,9 @@ impl Times {
 pub struct GroupTimes {
     /// One update of every agent, replay sampling included.
     pub update: Times,
-    /// Action selection for every agent, from the stored observation to the answer in the host's memory.
+    /// Action selection for every agent, from the stacked observation to the answer in the host's memory.
     pub act: Times,
-    /// The same from an observation in the host's memory, which the device fetches first.
+    /// The same from an observation in the host's memory, which the device fetches, stores and stacks first.
     pub step: Times,
 }
 
