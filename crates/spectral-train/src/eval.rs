@@ -68,7 +68,7 @@ impl Player {
         epsilon: f64,
         seed: u64,
     ) -> Result<Self, TrainError> {
-        let path = dir.agent(&agent.id).join("model.bin");
+        let path = dir.model(&agent.id);
         let model = Container::open(&path).and_then(|c| c.section("model")).map_err(|e| match e {
             StoreError::NotFound { .. } => TrainError::Usage(format!(
                 "{} has no model yet: finish the run with `spectral resume {}`",

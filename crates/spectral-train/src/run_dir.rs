@@ -223,4 +223,9 @@ impl RunDir {
     pub fn agent(&self, id: &str) -> PathBuf {
         self.path.join("agents").join(id)
     }
+
+    /// The file of one agent's final model.
+    pub fn model(&self, id: &str) -> PathBuf {
+        self.agent(id).join("model.bin")
+    }
 }

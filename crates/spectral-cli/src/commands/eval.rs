@@ -20,7 +20,16 @@ pub fn run(args: &EvalArgs) -> Result<u8, Failure> {
     }
     let workshop = Workshop::default();
     let mut table = Table::new(&["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return"]);
-    for agent in &plan.agents {
+    // A run that was copied in part has some of its models; without any, the first one's absence is the error.
+    let (mut with, without): (Vec<_>, Vec<_>) = plan.agents.iter().partition(|a| dir.model(&a.id).exists());
+    if with.is_empty() {
+        with = plan.agents.iter().take(1).collect();
+    } else if !without.is_empty() {
+        let ids: Vec<&str> = without.iter().map(|a| a.id.as_str()).collect();
+        note!("without a model, and left out: {}", ids.join(", "));
+    }
+    for (done, agent) in with.iter().enumerate() {
+        note!("{} plays ({} of {})", agent.id, done + 1, with.len());
         let result = evaluate(&dir, &plan, agent, &workshop, args.episodes, args.epsilon)?;
         let n = result.scores.len() as f64;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / n;

@@ -46,7 +46,7 @@ fn film(run: &Path, agent: &AgentPlan, workshop: &Workshop) -> Result<(), Failur
     let (dir, plan) = RunDir::open(run)?;
     let folder = run.join("clips");
     let path = folder.join(format!("{}.gif", agent.id));
-    let model = dir.agent(&agent.id).join("model.bin");
+    let model = dir.model(&agent.id);
     let written = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     let Some(trained) = written(&model) else { return Ok(()) };
     if written(&path).is_some_and(|filmed| filmed >= trained) {
