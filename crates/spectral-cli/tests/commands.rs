@@ -99,7 +99,7 @@ fn evaluation_is_deterministic_and_ends() {
     let one = place
         .run("eval some --episodes 1 --json")
         .code(0)
-        .says(&["left out: spectral-s1", "spectral-s2 plays"]);
+        .says(&["left out: spectral-s1", "spectral-s2 has played (1 of 1)"]);
     assert_eq!((one.json().as_array().unwrap().len(), one.json()[0]["seed"].as_u64()), (1, Some(2)));
     std::fs::remove_file(place.path("some/agents/spectral-s2/model.bin")).unwrap();
     place.run("eval some --episodes 1").code(2).says(&["spectral-s1 has no model yet"]);

@@ -29,8 +29,8 @@ pub fn run(args: &EvalArgs) -> Result<u8, Failure> {
         note!("without a model, and left out: {}", ids.join(", "));
     }
     for (done, agent) in with.iter().enumerate() {
-        note!("{} plays ({} of {})", agent.id, done + 1, with.len());
         let result = evaluate(&dir, &plan, agent, &workshop, args.episodes, args.epsilon)?;
+        note!("{} has played ({} of {})", agent.id, done + 1, with.len());
         let n = result.scores.len() as f64;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / n;
         table.row(vec![
