@@ -252,6 +252,13 @@ fn outputs_gradients_and_steps_are_those_of_the_cpu() {
             batch: 32,
         },
         Case {
+            name: "nature, 20 agents",
+            input: planes(4, 84),
+            layers: Architecture::nature,
+            heads: vec![(6, 21); 20],
+            batch: 32,
+        },
+        Case {
             name: "nature alone",
             input: planes(4, 84),
             layers: Architecture::nature,

@@ -6,9 +6,9 @@ use std::io::Write as _;
 
 /// An H200, an A100, and a card with little shared memory.
 const TARGETS: [(&str, Target); 3] = [
-    ("sm_90", Target { processors: 132, hopper: true, shared: 232_448 }),
-    ("sm_80", Target { processors: 108, hopper: false, shared: 166_912 }),
-    ("sm_89", Target { processors: 128, hopper: false, shared: 101_376 }),
+    ("sm_90a", Target { processors: 132, hopper: true, warpgroups: true, shared: 232_448 }),
+    ("sm_80", Target { processors: 108, hopper: false, warpgroups: false, shared: 166_912 }),
+    ("sm_89", Target { processors: 128, hopper: false, warpgroups: false, shared: 101_376 }),
 ];
 
 #[test]
@@ -25,6 +25,7 @@ fn every_network_compiles_in_every_precision() {
     let planes = |channels, side| Input::Planes { channels, height: side, width: side };
     let shapes = [
         ("nature", Architecture::nature(planes(4, 84), Head::new(6, 21)), vec![126, 6, 6, 774]),
+        ("nature, many", Architecture::nature(planes(4, 84), Head::new(6, 21)), vec![126; 9]),
         ("small", Architecture::small_cnn(planes(3, 10), Head::new(3, 21)), vec![63, 3]),
         ("mlp", Architecture::mlp(Input::Vector { len: 37 }, &[128, 128], Head::new(3, 1)), vec![3]),
         ("narrow", Architecture::mlp(Input::Vector { len: 8 }, &[64, 64, 192], Head::new(3, 1)), vec![3]),
@@ -39,7 +40,11 @@ fn every_network_compiles_in_every_precision() {
             for &batch in batches {
                 for (architecture, target) in TARGETS {
                     // Where nothing but the forward pass differs, one architecture is enough.
-                    if architecture != "sm_90" && (precision == Precision::Fp32 || batch != 32) {
+                    if architecture != "sm_90a" && (precision == Precision::Fp32 || batch != 32) {
+                        continue;
+                    }
+                    // Warpgroups, in bf16 on Hopper, are cut otherwise for many agents; all else is as for few.
+                    if outputs.len() > 8 && (architecture != "sm_90a" || precision != Precision::Bf16) {
                         continue;
                     }
                     let text = network_source(&trunk, &outputs, batch, target, precision);

@@ -13,6 +13,7 @@ mod direct;
 mod networks;
 mod shapes;
 mod source;
+mod warpgroups;
 
 pub use compile::{Module, check, has_compiler};
 pub use device::{

@@ -5,7 +5,7 @@ mod backward;
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
 use super::direct::Direct;
 use super::shapes::{Precision, Trunk};
-use super::source::{NET_BYTES, Size, Target, network_source, staggered};
+use super::source::{NET_BYTES, Size, Target, network_source, passes_apart};
 use crate::architecture::Input;
 use backward::Backward;
 
@@ -134,7 +134,8 @@ impl Networks {
     ) -> Result<Networks, CudaError> {
         let info = device.info();
         let (processors, shared) = (info.multiprocessors, info.shared_per_block);
-        let target = Target { processors, hopper: info.capability >= (9, 0), shared };
+        let warpgroups = info.capability == (9, 0);
+        let target = Target { processors, hopper: info.capability >= (9, 0), warpgroups, shared };
         let size = Size { outputs, batch, target, precision };
         let module =
             device.compile("networks", &network_source(&trunk, outputs, batch, target, precision), true)?;
@@ -162,15 +163,16 @@ impl Networks {
             let sums = if cut.splits > 1 { cut.tile.rows * cut.tile.columns * cut.splits } else { 0 };
             let tiles = cut.tiles * if acting { agents } else { 2 * agents };
             let kernel = module.kernel(&format!("{name}_{l}"))?;
-            let shape = match direct {
-                Some(direct) => direct_shape(&kernel, &direct)?,
-                None if short => Shape::new([size.widest().div_ceil(16), 1, 1], 256),
-                None if size.copied(&trunk, l) => {
+            let shape = match (size.warpgroup_forward(&trunk, l, acting), direct) {
+                (Some(way), _) => way.shape(&kernel)?,
+                (None, Some(direct)) => direct_shape(&kernel, &direct)?,
+                (None, None) if short => Shape::new([size.widest().div_ceil(16), 1, 1], 256),
+                (None, None) if size.copied(&trunk, l) => {
                     let shared = cut.copied_shared(false);
                     kernel.allow_shared(shared)?;
                     Shape { grid: [cut.tiles, cut.splits, 1], threads: cut.tile.threads(), shared }
                 }
-                None => Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads()),
+                (None, None) => Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads()),
             };
             Ok(Stage {
                 kernel,
@@ -344,19 +346,16 @@ impl Networks {
         targets: impl FnOnce(&Stream) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         let agents = self.outputs.len();
-        if !staggered(agents) {
+        if !passes_apart(agents) {
             self.queue_hidden(stream)?;
             self.queue_head(stream, Pass::Target)?;
             return targets(stream);
         }
         let hidden = self.training.len() - 1;
-        let convolutions = self.trunk.layers.iter().take_while(|layer| !layer.is_linear()).count();
-        (0..convolutions).try_for_each(|l| self.queue_forward(stream, &self.training, l, agents, agents))?;
         let side = &self.sides[0];
         side.wait_for(stream, &self.forks[0])?;
+        (0..hidden).try_for_each(|l| self.queue_forward(side, &self.training, l, agents, agents))?;
         (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, agents))?;
-        (convolutions..hidden)
-            .try_for_each(|l| self.queue_forward(side, &self.training, l, agents, agents))?;
         self.queue_head(side, Pass::Target)?;
         targets(side)?;
         stream.wait_for(side, &self.joins[0])

@@ -2,9 +2,10 @@
 
 use super::direct::{BLOCK_SHARED, Direct, DirectWeights, Room};
 use super::shapes::{Cut, Precision, Trunk};
+use super::warpgroups::Warpgroups;
 use crate::architecture::Input;
 
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 13] = [
     include_str!("kernels/words.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/layers.cuh"),
@@ -15,6 +16,9 @@ const PARTS: [&str; 10] = [
     include_str!("kernels/copied.cuh"),
     include_str!("kernels/direct.cuh"),
     include_str!("kernels/direct_weights.cuh"),
+    include_str!("kernels/tensor_cores.cuh"),
+    include_str!("kernels/warpgroup.cuh"),
+    include_str!("kernels/warpgroup_gradients.cuh"),
 ];
 
 /// The size of a population, on which tiles and splits depend.
@@ -33,6 +37,8 @@ pub struct Target {
     pub processors: usize,
     /// Whether it has Hopper's bulk copies (compute capability 9.0 and later).
     pub hopper: bool,
+    /// Whether warpgroups can use its tensor cores as Hopper's can (compute capability 9.0 alone).
+    pub warpgroups: bool,
     /// Bytes of shared memory that a block may have.
     pub shared: usize,
 }
@@ -54,7 +60,7 @@ impl Size<'_> {
 
     /// Samples of a network, and networks.
     fn samples(&self, acting: bool) -> (usize, usize) {
-        match (acting, staggered(self.agents())) {
+        match (acting, passes_apart(self.agents())) {
             (true, _) => (1, self.agents()),
             (false, true) => (self.batch, self.agents()),
             (false, false) => (self.batch, 2 * self.agents()),
@@ -66,6 +72,46 @@ impl Size<'_> {
         let (batch, networks) = self.samples(acting);
         let bytes = if l == 0 { 1 } else { 2 };
         Direct::forward(trunk.layer(l), bytes, batch, networks, self.target.processors, self.precision)
+    }
+
+    /// Whether warpgroups convolve in layer l; they take the first layer's input as planes.
+    fn by_warpgroups(&self, trunk: &Trunk, l: usize) -> bool {
+        self.target.warpgroups && self.precision == Precision::Bf16 && (l > 0 || self.planes_apart(trunk))
+    }
+
+    /// How the forward pass of layer l is cut if warpgroups convolve.
+    pub fn warpgroup_forward(&self, trunk: &Trunk, l: usize, acting: bool) -> Option<Warpgroups> {
+        let (batch, networks) = self.samples(acting);
+        if acting || !self.by_warpgroups(trunk, l) {
+            return None;
+        }
+        Warpgroups::forward(trunk.layer(l), l == 0, batch, networks, self.target.processors)
+    }
+
+    /// Bytes of shared memory that a block of a convolution's backward pass finds on a multiprocessor.
+    fn shared_room(&self, trunk: &Trunk) -> usize {
+        let streamed =
+            (0..trunk.layers.len()).find(|&l| trunk.streamed(l, self.batch, self.precision, self.target));
+        let taken = streamed.map_or(0, |l| stream_shared(trunk.layer(l).filters, self.batch) + 1024);
+        self.target.shared.saturating_sub(taken)
+    }
+
+    /// How the gradient of the input of layer l is cut if warpgroups convolve.
+    pub fn warpgroup_input_gradient(&self, trunk: &Trunk, l: usize) -> Option<Warpgroups> {
+        if !self.by_warpgroups(trunk, l) {
+            return None;
+        }
+        let (processors, room) = (self.target.processors, self.shared_room(trunk));
+        Warpgroups::input_gradient(trunk.layer(l), self.batch, self.agents(), processors, room)
+    }
+
+    /// How the gradient of the weights of layer l is cut if warpgroups convolve.
+    pub fn warpgroup_weights(&self, trunk: &Trunk, l: usize) -> Option<Warpgroups> {
+        if !self.by_warpgroups(trunk, l) {
+            return None;
+        }
+        let (processors, room) = (self.target.processors, self.shared_room(trunk));
+        Warpgroups::weights(trunk.layer(l), l == 0, self.batch, self.agents(), processors, room)
     }
 
     /// What the backward pass of the convolutions has: a streaming layer's block leaves room beside it for theirs.
@@ -104,6 +150,8 @@ impl Size<'_> {
             || direct(false)
             || direct(true)
             || (l > 0 && self.direct_input_gradient(trunk, l).is_some())
+            || self.warpgroup_forward(trunk, l, false).is_some()
+            || (l > 0 && self.warpgroup_input_gradient(trunk, l).is_some())
     }
 
     /// Whether the first layer takes the planes of a minibatch from where they are: if all its kernels can, and copies of 16
@@ -136,10 +184,10 @@ impl Size<'_> {
     }
 }
 
-/// Whether the target networks run before the online ones, and not together with them. A large population fills the device
-/// with either; then the target networks' last layers and the targets are made while the online networks convolve.
-pub(super) fn staggered(agents: usize) -> bool {
-    agents >= 8
+/// Whether the target networks run beside the online ones, and not in the same kernels. A large population fills the device
+/// with either; then each fills the ends of the other's kernels, and the targets are made while the online networks go on.
+pub(super) fn passes_apart(agents: usize) -> bool {
+    agents >= 5
 }
 
 /// The CUDA C of all kernels of a population of networks; `outputs` are the widths of their heads.
@@ -148,7 +196,7 @@ pub(super) fn staggered(agents: usize) -> bool {
 /// use spectral_nn::cuda::{Precision, Target, Trunk, network_source};
 /// use spectral_nn::{Architecture, Head, Input};
 /// let shape = Architecture::suited(Input::Vector { len: 4 }, Head::new(2, 1));
-/// let target = Target { processors: 132, hopper: true, shared: 232_448 };
+/// let target = Target { processors: 132, hopper: true, warpgroups: true, shared: 232_448 };
 /// let text = network_source(&Trunk::new(&shape)?, &[2], 32, target, Precision::Bf16);
 /// assert!(text.contains(" forward_0("));
 /// # Ok::<(), spectral_nn::ArchitectureError>(())
@@ -162,6 +210,9 @@ pub fn network_source(
 ) -> String {
     let size = Size { outputs, batch, target, precision };
     let mut text = format!("#define MODE {}\n", precision.mode());
+    if target.warpgroups {
+        text.push_str("#define WARPGROUPS\n");
+    }
     if target.hopper {
         text.push_str(&format!(
             "#define STREAM_WARPS {STREAM_WARPS}\n#define STREAM_STAGES {STREAM_STAGES}\n"
@@ -203,7 +254,15 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let wait = if waits { "wait_for_previous(); " } else { "" };
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
         let input = input_of(acting);
-        let (bounds, call) = match size.direct_forward(trunk, l, acting) {
+        let by_warpgroups = |way: Warpgroups| {
+            let arguments = format!("L{l}, {input}, {}", way.arguments());
+            let assertion = way.assertion(&format!("CellShape<{arguments}>"));
+            let call =
+                format!("warpgroup_forward<{arguments}, {batch}>(nets, agents, first, input, output, scale)");
+            (way.bounds(), assertion + &call)
+        };
+        let warpgroups = size.warpgroup_forward(trunk, l, acting).map(by_warpgroups);
+        let otherwise = || match size.direct_forward(trunk, l, acting) {
             Some(direct) => (
                 direct.bounds(),
                 direct.assertion(&format!("ForwardShape<L{l}, {input}, {}>", direct.forward_arguments()))
@@ -235,6 +294,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
                 ),
             ),
         };
+        let (bounds, call) = warpgroups.unwrap_or_else(otherwise);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({bounds}) {name}_{l}(const Net* nets, int agents, int first, \
              const {input}* input, {output}* output, int pitch, float scale, float* workspace, u32* tickets) {{ {wait}{call}; }}",
@@ -268,7 +328,14 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
     if l > 0 {
         let cut = size.input_gradient(a);
         let tile = cut.tile.text();
-        let (bounds, call) = match size.direct_input_gradient(trunk, l) {
+        let by_warpgroups = |way: Warpgroups| {
+            let arguments = format!("L{l}, {}", way.arguments());
+            let assertion = way.assertion(&format!("DependentShape<{arguments}>"));
+            let call =
+                format!("warpgroup_input_gradient<{arguments}, {batch}>(nets, delta, input, input_delta)");
+            (way.bounds(), assertion + &call)
+        };
+        let otherwise = || match size.direct_input_gradient(trunk, l) {
             Some(direct) => (
                 direct.bounds(),
                 direct.assertion(&format!("GradientShape<L{l}, {}>", direct.gradient_arguments()))
@@ -292,6 +359,8 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
                 ),
             ),
         };
+        let (bounds, call) =
+            size.warpgroup_input_gradient(trunk, l).map(by_warpgroups).unwrap_or_else(otherwise);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({bounds}) down_{l}(const Net* nets, const {delta}* delta, \
              int pitch, const act_t* input, act_t* input_delta) {{ {call}; }}",
@@ -309,7 +378,14 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         ));
         return;
     }
-    let (bounds, call) = match size.direct_weights(trunk, l) {
+    let by_warpgroups = |way: Warpgroups| {
+        let arguments = format!("L{l}, {input}, {}", way.arguments());
+        let assertion = way.assertion(&format!("CellWeightsShape<{arguments}>"));
+        let call =
+            format!("warpgroup_weight_gradient<{arguments}, {batch}>(input, delta, scale, partial, most)");
+        (way.bounds(), assertion + &call)
+    };
+    let otherwise = || match size.direct_weights(trunk, l) {
         Some(direct) => {
             let arguments = direct.arguments();
             let assertion = direct.assertion(&format!("WeightsShape<L{l}, {input}, {arguments}>"));
@@ -327,6 +403,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
             (cut.tile.threads().to_string(), call)
         }
     };
+    let (bounds, call) = size.warpgroup_weights(trunk, l).map(by_warpgroups).unwrap_or_else(otherwise);
     out(format!(
         "extern \"C\" __global__ void __launch_bounds__({bounds}) weights_{l}(const Net* nets, const {input}* input, \
          const {delta}* delta, int pitch, float scale, float* partial, int most) {{ {call}; }}",

@@ -1,5 +1,5 @@
 // What convolutions and products in bf16 do with shared memory that C++ has no words for. Addresses are bytes within it.
-#if MODE == 2
+#if MODE == 2 && !defined(HOST_EMULATION)
 extern __shared__ __align__(16) u32 direct_shared[];
 
 __device__ __forceinline__ u32 address_of(const u32* shared) { return (u32)__cvta_generic_to_shared(shared); }

@@ -24,12 +24,15 @@ __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 __device__ __forceinline__ float to_float(u8 x) { return (float)x; }
 
+// HOST_EMULATION: tests compile this text for the CPU, and say themselves what a device's own instructions do.
+#ifndef HOST_EMULATION
 // Two floats as a pair of bf16, the first in the low half.
 __device__ __forceinline__ u32 pack(float low, float high) {
     u32 word;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
     return word;
 }
+#endif
 
 __device__ __forceinline__ u32 single(float x) {
 #if MODE == 1
@@ -96,6 +99,7 @@ __device__ __forceinline__ void store_act(bf16* at, float x) {
 __device__ __forceinline__ void store_pair(float* at, float x, float y) { *(float2*)at = make_float2(x, y); }
 __device__ __forceinline__ void store_pair(bf16* at, float x, float y) { *(u32*)at = pack(x, y); }
 
+#ifndef HOST_EMULATION
 // d += a b: 16 x 8 outputs of one warp from 8 words of reduction, in the tensor cores' own layout. Lane l holds outputs
 // (l / 4, 2 (l % 4)), the same + 1, and both 8 rows below; a[0..4] are words (l / 4, l % 4), 8 rows below, 4 words on, both;
 // b[0..2] are words (l % 4, l / 4), 4 words on.
@@ -112,6 +116,7 @@ __device__ __forceinline__ void multiply(float* d, const u32* a, const u32* b) {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
+#endif
 
 // One network as the kernels see it; mirrored in `networks.rs`.
 struct Net {
@@ -126,8 +131,8 @@ struct Net {
     double beta2;
     double epsilon;
     u64 outputs;  // width of the last layer
-    // Copies of the online and target parameters in bf16, current for the layers that `copied.cuh` and `direct.cuh`
-    // multiply by; else null.
+    // Copies of the online and target parameters in bf16, current for the layers that `copied.cuh`, `direct.cuh` and
+    // `warpgroup.cuh` multiply by; else null.
     bf16* online_half;
     bf16* target_half;
 };
@@ -155,7 +160,7 @@ struct Adam {
     __device__ __forceinline__ void step(float g, float& p, float& m, float& v) const {
         m = fmaf(beta1, m, fresh1 * g);
         v = fmaf(beta2, v, fresh2 * (g * g));
-#if MODE == 0
+#if MODE == 0 || defined(HOST_EMULATION)
         p += rate * m / fmaf(sqrtf(v), root, epsilon);
 #else
         // The rounded root takes ten instructions more; products in this mode are rounded far more coarsely.

@@ -165,13 +165,14 @@ impl Backward {
         }
         let down = if l == 0 { None } else { Some(input_gradient(module, trunk, l, size)?) };
         let weights = module.kernel(&format!("weights_{l}"))?;
-        let shape = match size.direct_weights(trunk, l) {
-            Some(direct) => {
+        let shape = match (size.warpgroup_weights(trunk, l), size.direct_weights(trunk, l)) {
+            (Some(way), _) => way.shape(&weights)?,
+            (None, Some(direct)) => {
                 weights.allow_shared(direct.shared)?;
                 let grid = [direct.tiles, direct.shares, 1];
                 Shape { grid, threads: direct.threads(), shared: direct.shared }
             }
-            None => {
+            (None, None) => {
                 let cut = weight_cut(trunk, l, size);
                 Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads())
             }
@@ -198,9 +199,10 @@ fn input_gradient(
 ) -> Result<(Kernel, Shape), CudaError> {
     let layer = trunk.layer(l);
     let kernel = module.kernel(&format!("down_{l}"))?;
-    let shape = match size.direct_input_gradient(trunk, l) {
-        Some(direct) => direct_shape(&kernel, &direct)?,
-        None => {
+    let shape = match (size.warpgroup_input_gradient(trunk, l), size.direct_input_gradient(trunk, l)) {
+        (Some(way), _) => way.shape(&kernel)?,
+        (None, Some(direct)) => direct_shape(&kernel, &direct)?,
+        (None, None) => {
             let cut = size.input_gradient(layer);
             let mut shared = 0;
             if size.copied(trunk, l) {
