@@ -255,13 +255,9 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let (name, batch) = if acting { ("act", 1) } else { ("forward", size.batch) };
         let input = input_of(acting);
         let by_warpgroups = |way: Warpgroups| {
-            let arguments = format!("L{l}, {input}, {}", way.arguments());
-            let assertion = way.assertion(&format!("CellShape<{arguments}>"));
-            let call =
-                format!("warpgroup_forward<{arguments}, {batch}>(nets, agents, first, input, output, scale)");
-            (way.bounds(), assertion + &call)
+            let (first, rest) = (format!("L{l}, {input}"), "nets, agents, first, input, output, scale");
+            way.call("warpgroup_forward", "CellShape", &first, batch, rest)
         };
-        let warpgroups = size.warpgroup_forward(trunk, l, acting).map(by_warpgroups);
         let otherwise = || match size.direct_forward(trunk, l, acting) {
             Some(direct) => (
                 direct.bounds(),
@@ -294,6 +290,7 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
                 ),
             ),
         };
+        let warpgroups = size.warpgroup_forward(trunk, l, acting).map(by_warpgroups);
         let (bounds, call) = warpgroups.unwrap_or_else(otherwise);
         out(format!(
             "extern \"C\" __global__ void __launch_bounds__({bounds}) {name}_{l}(const Net* nets, int agents, int first, \
@@ -329,11 +326,8 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         let cut = size.input_gradient(a);
         let tile = cut.tile.text();
         let by_warpgroups = |way: Warpgroups| {
-            let arguments = format!("L{l}, {}", way.arguments());
-            let assertion = way.assertion(&format!("DependentShape<{arguments}>"));
-            let call =
-                format!("warpgroup_input_gradient<{arguments}, {batch}>(nets, delta, input, input_delta)");
-            (way.bounds(), assertion + &call)
+            let (first, rest) = (format!("L{l}"), "nets, delta, input, input_delta");
+            way.call("warpgroup_input_gradient", "DependentShape", &first, batch, rest)
         };
         let otherwise = || match size.direct_input_gradient(trunk, l) {
             Some(direct) => (
@@ -379,11 +373,8 @@ fn layer(text: &mut String, trunk: &Trunk, l: usize, size: Size<'_>) {
         return;
     }
     let by_warpgroups = |way: Warpgroups| {
-        let arguments = format!("L{l}, {input}, {}", way.arguments());
-        let assertion = way.assertion(&format!("CellWeightsShape<{arguments}>"));
-        let call =
-            format!("warpgroup_weight_gradient<{arguments}, {batch}>(input, delta, scale, partial, most)");
-        (way.bounds(), assertion + &call)
+        let (first, rest) = (format!("L{l}, {input}"), "input, delta, scale, partial, most");
+        way.call("warpgroup_weight_gradient", "CellWeightsShape", &first, batch, rest)
     };
     let otherwise = || match size.direct_weights(trunk, l) {
         Some(direct) => {

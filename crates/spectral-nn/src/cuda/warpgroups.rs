@@ -93,19 +93,24 @@ impl Warpgroups {
         128 * self.groups
     }
 
-    /// As the argument of `__launch_bounds__`.
-    pub fn bounds(&self) -> String {
-        format!("{}, {}", self.threads(), self.resident)
-    }
-
-    /// The last arguments of the kernel's shape.
-    pub fn arguments(&self) -> String {
-        self.arguments.map(|n| n.to_string()).join(", ")
-    }
-
-    /// Has the compiler compare this arithmetic with the kernels' own.
-    pub fn assertion(&self, shape: &str) -> String {
-        format!("static_assert({shape}::BYTES == {}, \"shared memory as planned\"); ", self.shared)
+    /// The argument of the kernel's `__launch_bounds__`, and its text: a call of a function with a shape's arguments and the
+    /// batch. The compiler compares the shape's arithmetic with this one.
+    pub fn call(
+        &self,
+        function: &str,
+        shape: &str,
+        first: &str,
+        batch: usize,
+        rest: &str,
+    ) -> (String, String) {
+        let [a, b, c] = self.arguments;
+        let arguments = format!("{first}, {a}, {b}, {c}");
+        let text = format!(
+            "static_assert({shape}<{arguments}>::BYTES == {}, \"shared memory as planned\"); \
+             {function}<{arguments}, {batch}>({rest})",
+            self.shared
+        );
+        (format!("{}, {}", self.threads(), self.resident), text)
     }
 
     /// The launch for one network, whose kernel is told what it needs.

@@ -236,6 +236,19 @@ __device__ __forceinline__ const u8* const* find_planes(const In* input, int net
     return all;
 }
 
+// Four neighbouring pixels of four planes, each of so many words, as bf16: all four numbers of a pixel, then those of the next.
+template <int PLANE>
+__device__ __forceinline__ void pixels_of_planes(u32 (&w)[8], const u32* raw) {
+    u32 plane[4];
+#pragma unroll
+    for (int c = 0; c < 4; c++) plane[c] = raw[c * PLANE];
+#pragma unroll
+    for (int q = 0; q < 8; q++) {
+        float low = byte_float(plane[q % 2 * 2], q / 2), high = byte_float(plane[q % 2 * 2 + 1], q / 2);
+        w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
+    }
+}
+
 // As `bring` and `turn_bytes`, plane after plane: `rows` rows of a sample's planes, from `row` on, where ROWS find room. What a
 // thread turns, others have copied.
 template <class L, int THREADS, int ROWS>
@@ -253,14 +266,8 @@ __device__ __forceinline__ void turn_planes(u32* to, const u32* raw, int rows) {
     constexpr int PER_ROW = L::W / 4, PLANE = ROWS * PER_ROW;
 #pragma unroll 2
     for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) {
-        u32 plane[4], w[8];
-#pragma unroll
-        for (int c = 0; c < 4; c++) plane[c] = raw[c * PLANE + i];
-#pragma unroll
-        for (int q = 0; q < 8; q++) {
-            float low = byte_float(plane[q % 2 * 2], q / 2), high = byte_float(plane[q % 2 * 2 + 1], q / 2);
-            w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
-        }
+        u32 w[8];
+        pixels_of_planes<PLANE>(w, raw + i);
         u32* line = to + V::word(i / PER_ROW, i % PER_ROW * 16);
         *(uint4*)line = make_uint4(w[0], w[1], w[2], w[3]);
         *(uint4*)(line + 4) = make_uint4(w[4], w[5], w[6], w[7]);

@@ -60,14 +60,8 @@ __device__ __forceinline__ void turn_cells(u8* to, int first_line, const u32* ra
     constexpr int PER_ROW = L::W / 4, PLANE = L::H * PER_ROW;
 #pragma unroll 2
     for (int i = threadIdx.x; i < PLANE; i += Z::THREADS) {
-        u32 plane[4], w[8];
-#pragma unroll
-        for (int c = 0; c < 4; c++) plane[c] = raw[c * PLANE + i];
-#pragma unroll
-        for (int q = 0; q < 8; q++) {
-            float low = byte_float(plane[q % 2 * 2], q / 2), high = byte_float(plane[q % 2 * 2 + 1], q / 2);
-            w[q] = __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
-        }
+        u32 w[8];
+        pixels_of_planes<PLANE>(w, raw + i);
         const int row = i / PER_ROW, line = first_line + row / Z::S * Z::W + i % PER_ROW;
         *(uint4*)(to + Z::place(line, row % Z::S, 0)) = make_uint4(w[0], w[1], w[2], w[3]);
         *(uint4*)(to + Z::place(line, row % Z::S, 8)) = make_uint4(w[4], w[5], w[6], w[7]);
