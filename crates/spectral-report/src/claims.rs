@@ -117,6 +117,26 @@ pub enum Rule {
         /// First and last of the player's scores.
         scores: [i64; 2],
     },
+    /// In every seed of each agent the TD percentage error falls to `percent` or below at all the player's scores from
+    /// `scores[0]` to `scores[1]`, and then never rises above twice that at any of them.
+    TdErrorStable {
+        /// The agents.
+        agents: Vec<String>,
+        /// The percentage.
+        percent: f64,
+        /// First and last of the player's scores.
+        scores: [i64; 2],
+    },
+    /// In every seed of each agent the TD percentage error, once at or below `percent`, rises above twice that again at
+    /// more than half of the player's scores from `scores[0]` to `scores[1]`.
+    TdErrorSpikes {
+        /// The agents.
+        agents: Vec<String>,
+        /// The percentage.
+        percent: f64,
+        /// First and last of the player's scores.
+        scores: [i64; 2],
+    },
 }
 
 /// Whether our data agree with a claim.
@@ -156,7 +176,7 @@ pub struct Judgement {
 }
 
 /// The kinds, as a file writes them.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 10] = [
     "higher_final",
     "on_par_final",
     "similar_final",
@@ -165,6 +185,8 @@ const KINDS: [&str; 8] = [
     "higher_on_task",
     "td_error_below",
     "td_error_above",
+    "td_error_stable",
+    "td_error_spikes",
 ];
 /// Margin of `on_par_final` and `similar_final` where a claim names none.
 const DEFAULT_MARGIN: f64 = 0.1;
@@ -226,7 +248,9 @@ impl Claim {
             | Rule::FinalBelow { agents, .. }
             | Rule::HigherOnTask { agents, .. }
             | Rule::TdErrorBelow { agents, .. }
-            | Rule::TdErrorAbove { agents, .. } => agents.iter().map(String::as_str).collect(),
+            | Rule::TdErrorAbove { agents, .. }
+            | Rule::TdErrorStable { agents, .. }
+            | Rule::TdErrorSpikes { agents, .. } => agents.iter().map(String::as_str).collect(),
         }
     }
 }
@@ -248,13 +272,15 @@ impl ClaimTable {
             "final_above" => Rule::FinalAbove { agents: self.agents()?, value: self.value()? },
             "final_below" => Rule::FinalBelow { agents: self.agents()?, value: self.value()? },
             "higher_on_task" => Rule::HigherOnTask { agents: self.agents()?, than: self.than()? },
-            "td_error_below" => {
+            "td_error_below" | "td_error_above" | "td_error_stable" | "td_error_spikes" => {
                 let (percent, scores) = self.td_error()?;
-                Rule::TdErrorBelow { agents: self.agents()?, percent, scores }
-            }
-            "td_error_above" => {
-                let (percent, scores) = self.td_error()?;
-                Rule::TdErrorAbove { agents: self.agents()?, percent, scores }
+                let agents = self.agents()?;
+                match self.kind.as_str() {
+                    "td_error_below" => Rule::TdErrorBelow { agents, percent, scores },
+                    "td_error_above" => Rule::TdErrorAbove { agents, percent, scores },
+                    "td_error_stable" => Rule::TdErrorStable { agents, percent, scores },
+                    _ => Rule::TdErrorSpikes { agents, percent, scores },
+                }
             }
             other => return Err(format!("kind `{other}` is not known; the kinds are {}", KINDS.join(", "))),
         };
@@ -359,6 +385,8 @@ mod tests {
             format!("kind = \"higher_on_task\"\n{agents}\nthan = [\"ponglantis\"]"),
             format!("kind = \"td_error_below\"\n{agents}\npercent = 5\nscores = [0, 20]"),
             format!("kind = \"td_error_above\"\n{agents}\npercent = 5\nscores = [8, 20]"),
+            format!("kind = \"td_error_stable\"\n{agents}\npercent = 10\nscores = [0, 7]"),
+            format!("kind = \"td_error_spikes\"\n{agents}\npercent = 10\nscores = [0, 7]"),
         ];
         assert_eq!(bodies.len(), KINDS.len());
         for body in bodies {

@@ -43,6 +43,7 @@ mod run;
 pub mod stats;
 mod summary;
 mod td_figure;
+mod td_verdict;
 mod text;
 mod verdict;
 mod words;

@@ -3,6 +3,7 @@
 use crate::analysis::{Agent, Task};
 use crate::claims::{Claim, Judgement, Rule, Verdict};
 use crate::stats::{self, FEW_SEEDS, Interval};
+use crate::td_verdict::{ending, last_errors, stability};
 use crate::words::{number, short_count};
 
 const LEVEL: f64 = 0.95;
@@ -13,13 +14,13 @@ pub(crate) fn judge(claims: &[Claim], tasks: &[Task<'_>]) -> Vec<Judgement> {
 }
 
 /// One comparison that a claim consists of.
-struct Check {
+pub(crate) struct Check {
     verdict: Verdict,
     reason: String,
 }
 
 impl Check {
-    fn new(verdict: Verdict, reason: impl Into<String>) -> Self {
+    pub fn new(verdict: Verdict, reason: impl Into<String>) -> Self {
         Self { verdict, reason: reason.into() }
     }
 }
@@ -76,8 +77,19 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
     judgement(ours, verdict, reason)
 }
 
+/// Agents, percentage and scores of a claim about TD errors.
+fn td_error(rule: &Rule) -> Option<(&[String], f64, [i64; 2])> {
+    match rule {
+        Rule::TdErrorBelow { agents, percent, scores }
+        | Rule::TdErrorAbove { agents, percent, scores }
+        | Rule::TdErrorStable { agents, percent, scores }
+        | Rule::TdErrorSpikes { agents, percent, scores } => Some((agents, *percent, *scores)),
+        _ => None,
+    }
+}
+
 fn is_about_td(rule: &Rule) -> bool {
-    matches!(rule, Rule::TdErrorBelow { .. } | Rule::TdErrorAbove { .. })
+    td_error(rule).is_some()
 }
 
 /// Of several lengths of one task, the longest decides.
@@ -103,10 +115,9 @@ fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
     let mut parts = Vec::new();
     let frames = claim.agents().iter().filter_map(|name| trained(task, name)).min().unwrap_or(task.frames);
     let after = short_count(frames as f64);
-    if let Rule::TdErrorBelow { agents, scores, .. } | Rule::TdErrorAbove { agents, scores, .. } = &claim.rule
-    {
+    if let Some((agents, _, scores)) = td_error(&claim.rule) {
         for name in agents {
-            let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, *scores));
+            let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, scores));
             errors.sort_by(f64::total_cmp);
             parts.push(match errors.as_slice() {
                 [] => format!("{name} met none of the scores"),
@@ -147,12 +158,6 @@ fn score_of(task: &Task<'_>, name: &str) -> String {
         _ => String::new(),
     };
     format!("{name} {} ({range}{seeds})", number(mean))
-}
-
-/// Where the TD percentage errors ended, at those of the scores that were met.
-fn last_errors(agent: &Agent<'_>, scores: [i64; 2]) -> Vec<f64> {
-    let lines = agent.td_lines.iter().filter(|line| (scores[0]..=scores[1]).contains(&line.player_score));
-    lines.filter_map(|line| line.values.iter().rev().find_map(|value| *value)).collect()
 }
 
 /// What must hold before anything can be decided.
@@ -273,13 +278,20 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
                 }
             }
         }
-        Rule::TdErrorBelow { agents, percent, scores } | Rule::TdErrorAbove { agents, percent, scores } => {
-            let below = matches!(claim.rule, Rule::TdErrorBelow { .. });
+        Rule::TdErrorBelow { .. }
+        | Rule::TdErrorAbove { .. }
+        | Rule::TdErrorStable { .. }
+        | Rule::TdErrorSpikes { .. } => {
+            let (agents, percent, scores) = td_error(&claim.rule).expect("a claim about TD errors");
             for name in agents {
                 let short = trained(task, name).is_some_and(|frames| frames < claim.min_frames);
-                if let Some(agent) = task.agent(name) {
-                    checks.push(td_error(agent, *percent, *scores, below, short));
-                }
+                let Some(agent) = task.agent(name) else { continue };
+                checks.push(match &claim.rule {
+                    Rule::TdErrorBelow { .. } => ending(agent, percent, scores, true, short),
+                    Rule::TdErrorAbove { .. } => ending(agent, percent, scores, false, short),
+                    Rule::TdErrorStable { .. } => stability(agent, percent, scores, false, short),
+                    _ => stability(agent, percent, scores, true, short),
+                });
             }
         }
     }
@@ -372,31 +384,4 @@ fn against_value(agent: &str, scores: &[f64], value: f64, above: bool) -> Check 
             format!("the mean of {agent} may lie on either side of {bound} ({details})"),
         )
     }
-}
-
-fn td_error(agent: &Agent<'_>, percent: f64, scores: [i64; 2], below: bool, short: bool) -> Check {
-    let name = &agent.name;
-    if agent.td_lines.is_empty() {
-        return Check::new(Verdict::Undecided, format!("no TD errors of {name} were recorded"));
-    }
-    let total = (scores[1] - scores[0] + 1) as usize;
-    let accurate = last_errors(agent, scores).into_iter().filter(|error| *error <= percent).count();
-    let reason = format!(
-        "the TD error of {name} ends at or below {percent}% at {accurate} of the {total} scores from {} to {}",
-        scores[0], scores[1]
-    );
-    let holding = if below { accurate } else { total - accurate };
-    let verdict = if holding == total {
-        Verdict::Agree
-    } else if 2 * holding < total {
-        Verdict::Differ
-    } else {
-        Verdict::Undecided
-    };
-    // Errors fall with training: what has not fallen yet may still fall.
-    let rests_on_high_errors = (verdict == Verdict::Agree) != below;
-    if short && verdict != Verdict::Undecided && rests_on_high_errors {
-        return Check::new(Verdict::Undecided, format!("{reason}, and may still fall"));
-    }
-    Check::new(verdict, reason)
 }

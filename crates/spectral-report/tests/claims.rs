@@ -212,6 +212,55 @@ fn td_errors_decide_score_by_score() {
 }
 
 #[test]
+fn td_errors_that_spike_are_told_from_stable_ones() {
+    let root = tempfile::tempdir().unwrap();
+    let members: Vec<Member> =
+        ["calm", "wild", "once"].into_iter().flat_map(|agent| seeds(agent, 3, -10.0, 8.0)).collect();
+    write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, true, &members);
+    // At the scores 0 to 3: 40% of the target, then 8%, and where an agent spikes 30% before it ends at 4%.
+    for member in &members {
+        let spikes = member.agent == "wild" || (member.agent == "once" && member.seed == 0);
+        let mut rows = String::from("frame,player_score,abs_error,abs_target\n");
+        for (at, share) in [40.0, 8.0, if spikes { 30.0 } else { 8.0 }, 4.0].into_iter().enumerate() {
+            for score in 0..4 {
+                rows.push_str(&format!("{},{score},{},8\n", 15_000 * (at + 1), 0.08 * share));
+            }
+        }
+        let folder = format!("runs/pong/agents/{}-s{}", member.agent, member.seed);
+        std::fs::write(root.path().join(folder).join("td_error.csv"), rows).unwrap();
+    }
+    let td = |kind: &str, agent: &str, percent: f64| {
+        format!("kind = \"{kind}\"\nagents = [\"{agent}\"]\npercent = {percent:?}\nscores = [0, 3]")
+    };
+    use Verdict::{Agree, Differ, Undecided};
+    expect(
+        root.path(),
+        &[
+            (
+                td("td_error_stable", "calm", 10.0),
+                Agree,
+                &["half of them in 0 of 3 seeds, and never do in 3"],
+            ),
+            (td("td_error_spikes", "wild", 10.0), Agree, &["in 3 of 3 seeds", "the highest rises to 30.0%"]),
+            (td("td_error_stable", "wild", 10.0), Differ, &["above 20% again"]),
+            (td("td_error_spikes", "calm", 10.0), Differ, &["never do in 3"]),
+            (td("td_error_stable", "once", 10.0), Undecided, &["in 1 of 3 seeds, and never do in 2"]),
+            // All end alike: how they end says nothing about spikes.
+            (td("td_error_below", "wild", 5.0), Agree, &[]),
+            // What never falls to the percentage is neither stable nor spiking.
+            (td("td_error_stable", "calm", 3.0), Undecided, &["never do in 0"]),
+            // What has been stable so far may still spike; what has spiked has spiked.
+            (
+                format!("{}\nmin_frames = 1_000_000", td("td_error_stable", "calm", 10.0)),
+                Undecided,
+                &[", so far"],
+            ),
+            (format!("{}\nmin_frames = 1_000_000", td("td_error_spikes", "wild", 10.0)), Agree, &[]),
+        ],
+    );
+}
+
+#[test]
 fn verdicts_stand_in_every_form_of_the_report() {
     let root = tempfile::tempdir().unwrap();
     five_agents(root.path());
