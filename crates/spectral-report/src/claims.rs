@@ -338,6 +338,9 @@ impl ClaimTable {
     fn td_error(&mut self) -> Result<(f64, [i64; 2]), String> {
         let percent = self.percent.take().ok_or_else(|| self.missing("percent"))?;
         let scores = self.scores.take().ok_or_else(|| self.missing("scores"))?;
+        if !(percent.is_finite() && percent > 0.0) {
+            return Err("`percent` must be more than 0".to_owned());
+        }
         if scores[0] > scores[1] {
             return Err("`scores` must be [first, last], the smaller one first".to_owned());
         }
@@ -408,6 +411,10 @@ mod tests {
             (
                 "kind = \"td_error_below\"\nagents = [\"a\"]\npercent = 5\nscores = [9, 1]",
                 "smaller one first",
+            ),
+            (
+                "kind = \"td_error_stable\"\nagents = [\"a\"]\npercent = 0\nscores = [0, 1]",
+                "`percent` must be more than 0",
             ),
         ];
         for (body, expected) in cases {

@@ -51,16 +51,16 @@ pub(crate) fn stability(
     short: bool,
 ) -> Check {
     let name = &agent.name;
-    let seeds: Vec<Course> =
-        agent.finished.iter().map(|run| Course::of(&run.td_errors, percent, scores)).collect();
-    if agent.finished.iter().all(|run| run.td_errors.is_empty()) {
+    let recorded = agent.finished.iter().filter(|run| !run.td_errors.is_empty());
+    let seeds: Vec<Course> = recorded.map(|run| Course::of(&run.td_errors, percent, scores)).collect();
+    if seeds.is_empty() {
         return none_recorded(name);
     }
     let (stable, spiking) = (count(&seeds, Course::is_stable), count(&seeds, Course::spikes));
     let highest = seeds.iter().map(|seed| seed.highest).fold(0.0, f64::max);
     let mut reason = format!(
-        "once at or below {percent}%, the TD errors of {name} at the scores from {} to {} rise above {}% again at more than \
-         half of them in {spiking} of {} seeds, and never do in {stable}",
+        "the TD errors of {name} at the scores from {} to {}, once at or below {percent}%, rise above {}% again at more than \
+         half of the scores in {spiking} of {} seeds; in {stable} they fall to it at all scores and never do",
         scores[0],
         scores[1],
         SPIKE * percent,
@@ -100,10 +100,10 @@ impl Course {
         let mut course = Course { scores: (last - first + 1) as usize, settled: 0, spiked: 0, highest: 0.0 };
         for score in first..=last {
             let rows = rows.iter().filter(|row| row.player_score == score);
-            // An error that is not finite is a divergence: higher than any.
+            // What is not finite is a divergence: higher than any.
             let mut errors = rows.filter(|row| row.abs_target != 0.0).map(|row| {
                 let share = 100.0 * row.abs_error / row.abs_target;
-                if share.is_nan() { f64::INFINITY } else { share }
+                if share.is_finite() && row.abs_target.is_finite() { share } else { f64::INFINITY }
             });
             if !errors.by_ref().any(|error| error <= percent) {
                 continue;

@@ -239,16 +239,20 @@ fn td_errors_that_spike_are_told_from_stable_ones() {
             (
                 td("td_error_stable", "calm", 10.0),
                 Agree,
-                &["half of them in 0 of 3 seeds, and never do in 3"],
+                &["The TD errors of calm", "in 0 of 3 seeds; in 3 they fall"],
             ),
             (td("td_error_spikes", "wild", 10.0), Agree, &["in 3 of 3 seeds", "the highest rises to 30.0%"]),
             (td("td_error_stable", "wild", 10.0), Differ, &["above 20% again"]),
-            (td("td_error_spikes", "calm", 10.0), Differ, &["never do in 3"]),
-            (td("td_error_stable", "once", 10.0), Undecided, &["in 1 of 3 seeds, and never do in 2"]),
+            (
+                td("td_error_spikes", "calm", 10.0),
+                Differ,
+                &["in 3 they fall to it at all scores and never do"],
+            ),
+            (td("td_error_stable", "once", 10.0), Undecided, &["in 1 of 3 seeds; in 2 they fall"]),
             // All end alike: how they end says nothing about spikes.
             (td("td_error_below", "wild", 5.0), Agree, &[]),
             // What never falls to the percentage is neither stable nor spiking.
-            (td("td_error_stable", "calm", 3.0), Undecided, &["never do in 0"]),
+            (td("td_error_stable", "calm", 3.0), Undecided, &["in 0 of 3 seeds; in 0 they fall"]),
             // What has been stable so far may still spike; what has spiked has spiked.
             (
                 format!("{}\nmin_frames = 1_000_000", td("td_error_stable", "calm", 10.0)),

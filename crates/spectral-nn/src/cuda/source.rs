@@ -88,12 +88,17 @@ impl Size<'_> {
         Warpgroups::forward(trunk.layer(l), l == 0, batch, networks, self.target.processors)
     }
 
-    /// Bytes of shared memory that a block of a convolution's backward pass finds on a multiprocessor.
+    /// Bytes of shared memory that the block of a streaming layer takes on a multiprocessor.
+    fn streaming(&self, trunk: &Trunk) -> Option<usize> {
+        let streamed = |l: &usize| trunk.streamed(*l, self.batch, self.precision, self.target);
+        let l = (0..trunk.layers.len()).find(streamed)?;
+        Some(stream_shared(trunk.layer(l).filters, self.batch))
+    }
+
+    /// Bytes of shared memory that a warpgroups' block of a convolution's backward pass may take: beside a streaming layer's
+    /// block in populations of any size.
     fn shared_room(&self, trunk: &Trunk) -> usize {
-        let streamed =
-            (0..trunk.layers.len()).find(|&l| trunk.streamed(l, self.batch, self.precision, self.target));
-        let taken = streamed.map_or(0, |l| stream_shared(trunk.layer(l).filters, self.batch) + 1024);
-        self.target.shared.saturating_sub(taken)
+        self.target.shared.saturating_sub(self.streaming(trunk).map_or(0, |taken| taken + 1024))
     }
 
     /// How the gradient of the input of layer l is cut if warpgroups convolve.
@@ -116,11 +121,8 @@ impl Size<'_> {
 
     /// What the backward pass of the convolutions has: a streaming layer's block leaves room beside it for theirs.
     fn room(&self, trunk: &Trunk) -> Room {
-        let streamed = |l: &usize| trunk.streamed(*l, self.batch, self.precision, self.target);
-        match (0..trunk.layers.len()).find(streamed) {
-            Some(l) if self.agents() >= BESIDE_FROM => {
-                Room::beside(stream_shared(trunk.layer(l).filters, self.batch))
-            }
+        match self.streaming(trunk) {
+            Some(taken) if self.agents() >= BESIDE_FROM => Room::beside(taken),
             _ => Room::ALL,
         }
     }
@@ -167,7 +169,7 @@ impl Size<'_> {
             && [a.stride, a.kernel, a.height].iter().all(|rows| (rows * a.width).is_multiple_of(16))
     }
 
-    /// How the forward pass of layer l is cut, for a minibatch (both networks at once) or for acting (one sample).
+    /// How the forward pass of layer l is cut, for a minibatch or for acting (one sample).
     pub fn forward(&self, trunk: &Trunk, l: usize, acting: bool) -> Cut {
         let (layer, (batch, networks)) = (trunk.layer(l), self.samples(acting));
         if self.copied(trunk, l) {
@@ -186,6 +188,7 @@ impl Size<'_> {
 
 /// Whether the target networks run beside the online ones, and not in the same kernels. A large population fills the device
 /// with either; then each fills the ends of the other's kernels, and the targets are made while the online networks go on.
+/// An H200 in bf16 gains 3% with 5 agents and loses 2% with 4.
 pub(super) fn passes_apart(agents: usize) -> bool {
     agents >= 5
 }

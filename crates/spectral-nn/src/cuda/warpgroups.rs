@@ -15,6 +15,7 @@ const START: usize = 3000;
 /// arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Warpgroups {
+    /// Images of a unit, warpgroups, units in shared memory; for gradients of weights warpgroups, splits, units.
     arguments: [usize; 3],
     /// Warpgroups of a block.
     groups: usize,
