@@ -97,46 +97,40 @@ pub enum Rule {
         /// The tasks on which they are said to end lower.
         than: Vec<String>,
     },
-    /// Each agent's TD percentage error ends at or below `percent` at all the player's scores from `scores[0]` to
-    /// `scores[1]`.
-    TdErrorBelow {
-        /// The agents.
-        agents: Vec<String>,
-        /// The percentage.
-        percent: f64,
-        /// First and last of the player's scores.
-        scores: [i64; 2],
-    },
-    /// Each agent's TD percentage error ends above `percent`, or the score was never met, at all the player's scores
-    /// from `scores[0]` to `scores[1]`.
-    TdErrorAbove {
-        /// The agents.
-        agents: Vec<String>,
-        /// The percentage.
-        percent: f64,
-        /// First and last of the player's scores.
-        scores: [i64; 2],
-    },
-    /// In every seed of each agent the TD percentage error falls to `percent` or below at all the player's scores from
-    /// `scores[0]` to `scores[1]`, and then never rises above twice that at any of them.
-    TdErrorStable {
-        /// The agents.
-        agents: Vec<String>,
-        /// The percentage.
-        percent: f64,
-        /// First and last of the player's scores.
-        scores: [i64; 2],
-    },
-    /// In every seed of each agent the TD percentage error, once at or below `percent`, rises above twice that again at
-    /// more than half of the player's scores from `scores[0]` to `scores[1]`.
-    TdErrorSpikes {
-        /// The agents.
-        agents: Vec<String>,
-        /// The percentage.
-        percent: f64,
-        /// First and last of the player's scores.
-        scores: [i64; 2],
-    },
+    /// The error ends at or below the percentage at all of the scores.
+    TdErrorBelow(TdErrors),
+    /// The error ends above the percentage, or the score was never met, at all of the scores.
+    TdErrorAbove(TdErrors),
+    /// In every seed the error falls to the percentage or below at all of the scores, and then never rises above twice that
+    /// at any of them.
+    TdErrorStable(TdErrors),
+    /// In every seed the error, once at or below the percentage, rises above twice that again at more than half of the
+    /// scores.
+    TdErrorSpikes(TdErrors),
+}
+
+/// What a claim about TD errors is about: each agent's percentage error at some of the player's scores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TdErrors {
+    /// The agents.
+    pub agents: Vec<String>,
+    /// The percentage.
+    pub percent: f64,
+    /// First and last of the player's scores.
+    pub scores: [i64; 2],
+}
+
+impl Rule {
+    /// Of a claim about TD errors, what it is about.
+    pub(crate) fn td_errors(&self) -> Option<&TdErrors> {
+        match self {
+            Self::TdErrorBelow(of)
+            | Self::TdErrorAbove(of)
+            | Self::TdErrorStable(of)
+            | Self::TdErrorSpikes(of) => Some(of),
+            _ => None,
+        }
+    }
 }
 
 /// Whether our data agree with a claim.
@@ -247,10 +241,10 @@ impl Claim {
             | Rule::FinalAbove { agents, .. }
             | Rule::FinalBelow { agents, .. }
             | Rule::HigherOnTask { agents, .. }
-            | Rule::TdErrorBelow { agents, .. }
-            | Rule::TdErrorAbove { agents, .. }
-            | Rule::TdErrorStable { agents, .. }
-            | Rule::TdErrorSpikes { agents, .. } => agents.iter().map(String::as_str).collect(),
+            | Rule::TdErrorBelow(TdErrors { agents, .. })
+            | Rule::TdErrorAbove(TdErrors { agents, .. })
+            | Rule::TdErrorStable(TdErrors { agents, .. })
+            | Rule::TdErrorSpikes(TdErrors { agents, .. }) => agents.iter().map(String::as_str).collect(),
         }
     }
 }
@@ -272,16 +266,10 @@ impl ClaimTable {
             "final_above" => Rule::FinalAbove { agents: self.agents()?, value: self.value()? },
             "final_below" => Rule::FinalBelow { agents: self.agents()?, value: self.value()? },
             "higher_on_task" => Rule::HigherOnTask { agents: self.agents()?, than: self.than()? },
-            "td_error_below" | "td_error_above" | "td_error_stable" | "td_error_spikes" => {
-                let (percent, scores) = self.td_error()?;
-                let agents = self.agents()?;
-                match self.kind.as_str() {
-                    "td_error_below" => Rule::TdErrorBelow { agents, percent, scores },
-                    "td_error_above" => Rule::TdErrorAbove { agents, percent, scores },
-                    "td_error_stable" => Rule::TdErrorStable { agents, percent, scores },
-                    _ => Rule::TdErrorSpikes { agents, percent, scores },
-                }
-            }
+            "td_error_below" => Rule::TdErrorBelow(self.td_errors()?),
+            "td_error_above" => Rule::TdErrorAbove(self.td_errors()?),
+            "td_error_stable" => Rule::TdErrorStable(self.td_errors()?),
+            "td_error_spikes" => Rule::TdErrorSpikes(self.td_errors()?),
             other => return Err(format!("kind `{other}` is not known; the kinds are {}", KINDS.join(", "))),
         };
         self.nothing_left()?;
@@ -335,7 +323,8 @@ impl ClaimTable {
         }
     }
 
-    fn td_error(&mut self) -> Result<(f64, [i64; 2]), String> {
+    fn td_errors(&mut self) -> Result<TdErrors, String> {
+        let agents = self.agents()?;
         let percent = self.percent.take().ok_or_else(|| self.missing("percent"))?;
         let scores = self.scores.take().ok_or_else(|| self.missing("scores"))?;
         if !(percent.is_finite() && percent > 0.0) {
@@ -344,7 +333,7 @@ impl ClaimTable {
         if scores[0] > scores[1] {
             return Err("`scores` must be [first, last], the smaller one first".to_owned());
         }
-        Ok((percent, scores))
+        Ok(TdErrors { agents, percent, scores })
     }
 
     /// A key that the kind does not use would be silently ignored, which is worse than an error.

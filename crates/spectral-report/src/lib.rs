@@ -48,7 +48,7 @@ mod text;
 mod verdict;
 mod words;
 
-pub use claims::{Claim, Judgement, Rule, Verdict};
+pub use claims::{Claim, Judgement, Rule, TdErrors, Verdict};
 pub use error::{Difference, ReportError};
 pub use human::{ATARI_57, HumanScore};
 pub use run::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError, read_runs};

@@ -1,7 +1,7 @@
 //! Verdicts on how TD errors end, and on whether they are stable.
 
 use crate::analysis::Agent;
-use crate::claims::Verdict;
+use crate::claims::{TdErrors, Verdict};
 use crate::run::TdError;
 use crate::verdict::Check;
 
@@ -15,8 +15,8 @@ pub(crate) fn last_errors(agent: &Agent<'_>, scores: [i64; 2]) -> Vec<f64> {
 }
 
 /// Whether the errors end at or below a percentage, or above it. `short`: training ended before the claim's frames.
-pub(crate) fn ending(agent: &Agent<'_>, percent: f64, scores: [i64; 2], below: bool, short: bool) -> Check {
-    let name = &agent.name;
+pub(crate) fn ending(agent: &Agent<'_>, of: &TdErrors, below: bool, short: bool) -> Check {
+    let (name, percent, scores) = (&agent.name, of.percent, of.scores);
     if agent.td_lines.is_empty() {
         return none_recorded(name);
     }
@@ -43,14 +43,8 @@ pub(crate) fn ending(agent: &Agent<'_>, percent: f64, scores: [i64; 2], below: b
 }
 
 /// Whether the errors of every seed, once at or below a percentage, spike or never do.
-pub(crate) fn stability(
-    agent: &Agent<'_>,
-    percent: f64,
-    scores: [i64; 2],
-    spikes: bool,
-    short: bool,
-) -> Check {
-    let name = &agent.name;
+pub(crate) fn stability(agent: &Agent<'_>, of: &TdErrors, spikes: bool, short: bool) -> Check {
+    let (name, percent, scores) = (&agent.name, of.percent, of.scores);
     let recorded = agent.finished.iter().filter(|run| !run.td_errors.is_empty());
     let seeds: Vec<Course> = recorded.map(|run| Course::of(&run.td_errors, percent, scores)).collect();
     if seeds.is_empty() {

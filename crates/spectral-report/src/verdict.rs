@@ -1,7 +1,7 @@
 //! The verdict on a claim: what our data show, whether that agrees, and why.
 
 use crate::analysis::{Agent, Task};
-use crate::claims::{Claim, Judgement, Rule, Verdict};
+use crate::claims::{Claim, Judgement, Rule, TdErrors, Verdict};
 use crate::stats::{self, FEW_SEEDS, Interval};
 use crate::td_verdict::{ending, last_errors, stability};
 use crate::words::{number, short_count};
@@ -68,28 +68,13 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
     }
     let few =
         claim.agents().iter().filter_map(|name| task.row(name)).any(|row| row.per_seed.len() < FEW_SEEDS);
-    if few && !is_about_td(&claim.rule) {
+    if few && claim.rule.td_errors().is_none() {
         reason.push_str(&format!(
             " With fewer than {FEW_SEEDS} seeds Welch’s t interval {} to be clear as well as the bootstrap’s.",
             if verdict == Verdict::Undecided { "has" } else { "had" }
         ));
     }
     judgement(ours, verdict, reason)
-}
-
-/// Agents, percentage and scores of a claim about TD errors.
-fn td_error(rule: &Rule) -> Option<(&[String], f64, [i64; 2])> {
-    match rule {
-        Rule::TdErrorBelow { agents, percent, scores }
-        | Rule::TdErrorAbove { agents, percent, scores }
-        | Rule::TdErrorStable { agents, percent, scores }
-        | Rule::TdErrorSpikes { agents, percent, scores } => Some((agents, *percent, *scores)),
-        _ => None,
-    }
-}
-
-fn is_about_td(rule: &Rule) -> bool {
-    td_error(rule).is_some()
 }
 
 /// Of several lengths of one task, the longest decides.
@@ -115,9 +100,9 @@ fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
     let mut parts = Vec::new();
     let frames = claim.agents().iter().filter_map(|name| trained(task, name)).min().unwrap_or(task.frames);
     let after = short_count(frames as f64);
-    if let Some((agents, _, scores)) = td_error(&claim.rule) {
-        for name in agents {
-            let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, scores));
+    if let Some(of) = claim.rule.td_errors() {
+        for name in &of.agents {
+            let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, of.scores));
             errors.sort_by(f64::total_cmp);
             parts.push(match errors.as_slice() {
                 [] => format!("{name} met none of the scores"),
@@ -125,7 +110,7 @@ fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
                 [one] => format!("{name} {}%", number(*one)),
             });
         }
-        let (first, last) = (scores[0], scores[1]);
+        let [first, last] = of.scores;
         return format!(
             "TD error after {after} frames at the player’s scores {first} to {last}: {}.",
             parts.join("; ")
@@ -174,7 +159,7 @@ fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
     }
     let resting: Vec<&str> = match &claim.rule {
         Rule::HigherFinal { better, .. } | Rule::OnParFinal { better, .. } => vec![better],
-        _ if is_about_td(&claim.rule) => Vec::new(),
+        rule if rule.td_errors().is_some() => Vec::new(),
         _ => claim.agents(),
     };
     for name in resting {
@@ -227,6 +212,12 @@ fn is_flat(task: &Task<'_>, agent: &Agent<'_>, within: Option<f64>) -> bool {
 fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
     let scores =
         |task: &Task<'_>, name: &str| task.row(name).map_or_else(Vec::new, |row| row.per_seed.clone());
+    // A check for every agent, told whether it ended before the claim's frames.
+    let of_td = |of: &TdErrors, check: &dyn Fn(&Agent<'_>, bool) -> Check| {
+        let agents = of.agents.iter().filter_map(|name| Some((task.agent(name)?, trained(task, name))));
+        let short = |frames: Option<u64>| frames.is_some_and(|frames| frames < claim.min_frames);
+        agents.map(|(agent, frames)| check(agent, short(frames))).collect::<Vec<_>>()
+    };
     let mut checks = Vec::new();
     match &claim.rule {
         Rule::HigherFinal { better, worse } => {
@@ -278,22 +269,10 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
                 }
             }
         }
-        Rule::TdErrorBelow { .. }
-        | Rule::TdErrorAbove { .. }
-        | Rule::TdErrorStable { .. }
-        | Rule::TdErrorSpikes { .. } => {
-            let (agents, percent, scores) = td_error(&claim.rule).expect("a claim about TD errors");
-            for name in agents {
-                let short = trained(task, name).is_some_and(|frames| frames < claim.min_frames);
-                let Some(agent) = task.agent(name) else { continue };
-                checks.push(match &claim.rule {
-                    Rule::TdErrorBelow { .. } => ending(agent, percent, scores, true, short),
-                    Rule::TdErrorAbove { .. } => ending(agent, percent, scores, false, short),
-                    Rule::TdErrorStable { .. } => stability(agent, percent, scores, false, short),
-                    _ => stability(agent, percent, scores, true, short),
-                });
-            }
-        }
+        Rule::TdErrorBelow(of) => checks = of_td(of, &|agent, short| ending(agent, of, true, short)),
+        Rule::TdErrorAbove(of) => checks = of_td(of, &|agent, short| ending(agent, of, false, short)),
+        Rule::TdErrorStable(of) => checks = of_td(of, &|agent, short| stability(agent, of, false, short)),
+        Rule::TdErrorSpikes(of) => checks = of_td(of, &|agent, short| stability(agent, of, true, short)),
     }
     checks
 }

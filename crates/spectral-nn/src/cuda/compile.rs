@@ -26,8 +26,8 @@ impl Device {
     /// With `fuse`, products and sums are contracted; without, rounding is that of the CPU.
     pub fn compile(&self, name: &str, source: &str, fuse: bool) -> Result<Module, CudaError> {
         let (major, minor) = self.info().capability;
-        // What only this very architecture can do (Hopper's warpgroups) has to be asked for.
-        let own = if (major, minor) == (9, 0) { "a" } else { "" };
+        // What only this very architecture can do has to be asked for.
+        let own = if self.info().has_warpgroups() { "a" } else { "" };
         let mut options = options(&format!("sm_{major}{minor}{own}"));
         options.push(format!("--fmad={fuse}"));
         let path = cached(source, &options);

@@ -65,6 +65,13 @@ pub struct DeviceInfo {
     pub shared_per_block: usize,
 }
 
+impl DeviceInfo {
+    /// Whether its tensor cores serve warpgroups as Hopper's do, which other architectures cannot.
+    pub fn has_warpgroups(&self) -> bool {
+        self.capability == (9, 0)
+    }
+}
+
 /// An open device. Clones share it.
 ///
 /// ```

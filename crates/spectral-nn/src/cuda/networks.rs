@@ -134,8 +134,8 @@ impl Networks {
     ) -> Result<Networks, CudaError> {
         let info = device.info();
         let (processors, shared) = (info.multiprocessors, info.shared_per_block);
-        let warpgroups = info.capability == (9, 0);
-        let target = Target { processors, hopper: info.capability >= (9, 0), warpgroups, shared };
+        let (hopper, warpgroups) = (info.capability >= (9, 0), info.has_warpgroups());
+        let target = Target { processors, hopper, warpgroups, shared };
         let size = Size { outputs, batch, target, precision };
         let module =
             device.compile("networks", &network_source(&trunk, outputs, batch, target, precision), true)?;
@@ -154,8 +154,9 @@ impl Networks {
             let layer = trunk.layer(l);
             let mut cut = size.forward(&trunk, l, acting);
             let direct = size.direct_forward(&trunk, l, acting);
+            let warpgroups = size.warpgroup_forward(&trunk, l, acting);
             let short = trunk.short_head(l, if acting { 1 } else { batch }, precision);
-            if direct.is_some() || short {
+            if direct.is_some() || warpgroups.is_some() || short {
                 cut.splits = 1;
             }
             let (name, samples) = if acting { ("act", agents) } else { ("forward", 2 * agents * batch) };
@@ -163,7 +164,7 @@ impl Networks {
             let sums = if cut.splits > 1 { cut.tile.rows * cut.tile.columns * cut.splits } else { 0 };
             let tiles = cut.tiles * if acting { agents } else { 2 * agents };
             let kernel = module.kernel(&format!("{name}_{l}"))?;
-            let shape = match (size.warpgroup_forward(&trunk, l, acting), direct) {
+            let shape = match (warpgroups, direct) {
                 (Some(way), _) => way.shape(&kernel)?,
                 (None, Some(direct)) => direct_shape(&kernel, &direct)?,
                 (None, None) if short => Shape::new([size.widest().div_ceil(16), 1, 1], 256),

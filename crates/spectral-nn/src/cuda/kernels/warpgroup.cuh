@@ -130,22 +130,17 @@ __device__ void warpgroup_forward(const Net* nets, int agents, int first_network
     const u64 b = matrix_of_lines<Z::LINE>() + matrix_at(weights);
 #pragma unroll 1
     for (int unit = begin; unit < end; unit++) {
+        wait_for_copies<0>();
         if constexpr (Z::BYTES_IN) {
-            wait_for_copies<0>();
             __syncthreads();
 #pragma unroll 1
             for (int i = 0; i < G; i++)
                 if (unit * G + i < BATCH) turn_cells<Z, L>(cells, i * Z::CELLS, (const u32*)(raw + i * Z::RAW));
-            show_to_tensor_cores();
-            __syncthreads();
-            bring_unit(unit + 1);
-        } else {
-            wait_for_copies<0>();
-            show_to_tensor_cores();
-            // After this, too, everybody has multiplied the cells of the unit before this one, where the next comes.
-            __syncthreads();
-            bring_unit(unit + 1);
         }
+        show_to_tensor_cores();
+        // After this, too, everybody is done with what lies where the next unit comes.
+        __syncthreads();
+        bring_unit(unit + 1);
         const u8* now = place(unit);
 #pragma unroll 1
         for (int tile = group; tile < Z::TILES; tile += GROUPS) {

@@ -197,17 +197,12 @@ __device__ void warpgroup_weight_gradient(const In* input, const bf16* delta, fl
             wait_for_copies<1>();
             __syncthreads();
             turn_cells<Z, L>(units, 0, (const u32*)raw);
-            wait_for_copies<0>();
-            show_to_tensor_cores();
-            __syncthreads();
-            bring_unit(unit + 1);
-        } else {
-            wait_for_copies<0>();
-            show_to_tensor_cores();
-            // After this, too, everybody has multiplied the unit before this one, where the next comes.
-            __syncthreads();
-            bring_unit(unit + 1);
         }
+        wait_for_copies<0>();
+        show_to_tensor_cores();
+        // After this, too, everybody is done with what lies where the next unit comes.
+        __syncthreads();
+        bring_unit(unit + 1);
         const u8* image = image_of(unit);
         const u8* deltas = image + Z::IMAGE;
 #pragma unroll
