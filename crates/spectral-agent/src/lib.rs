@@ -6,16 +6,15 @@
 //! A whole agent in one loop (a trainer adds schedules, files and checkpoints):
 //!
 //! ```
-//! use spectral_agent::codecs::build;
+//! use spectral_agent::codecs::configure;
 //! use spectral_agent::learner::Learner;
 //! use spectral_agent::replay::Outcome;
 //! use spectral_agent::settings::AgentSettings;
 //! use spectral_core::rng::{Purpose, Stream};
 //!
-//! let mut settings = AgentSettings { replay: 1000, learning_rate: 1e-3, ..Default::default() };
-//! settings.set("hidden", "16")?;
+//! let (settings, codec) = configure("spectral replay=1000 learning_rate=1e-3 hidden=16", AgentSettings::default())?;
 //! let mut env = spectral_env::make("catch-scale", &Default::default())?;
-//! let mut learner = Learner::new(settings.clone(), build(&settings)?, env.spec(), 1)?;
+//! let mut learner = Learner::new(settings, codec, env.spec(), 1)?;
 //! let mut over = true;
 //! for step in 0..200 {
 //!     let mut rng = Stream::new(1, Purpose::Environment, step);

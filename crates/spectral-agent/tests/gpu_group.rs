@@ -1,6 +1,6 @@
 //! Agents on a GPU against the same agents on the CPU: the same draws, decisions, statistics, files; numbers up to rounding.
 
-use spectral_agent::codecs::build;
+use spectral_agent::codecs::{configure, test_variants};
 use spectral_agent::gpu::{CudaGroup, Trainee};
 use spectral_agent::learner::Learner;
 use spectral_agent::lockstep::{CpuGroup, Group, Seen};
@@ -31,12 +31,8 @@ const ATARI: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84
 
 fn trainees(texts: &[&str], replay: usize) -> Vec<Trainee> {
     let one = |(i, text): (usize, &&str)| {
-        let mut settings = AgentSettings { replay, learning_rate: 1e-4, ..Default::default() };
-        for pair in text.split(' ').filter(|t| !t.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap();
-            settings.set(key, value).unwrap();
-        }
-        let codec = build(&settings).unwrap();
+        let settings = AgentSettings { replay, learning_rate: 1e-4, ..Default::default() };
+        let (settings, codec) = configure(text, settings).unwrap();
         Trainee { settings, codec, seed: 10 + i as u64 }
     };
     texts.iter().enumerate().map(one).collect()
@@ -107,23 +103,15 @@ fn distance(a: &[f32], b: &[f32]) -> f64 {
     sum(&|i| f64::from(a[i]) - f64::from(b[i])) / sum(&|i| f64::from(b[i]))
 }
 
-const ALL: [&str; 7] = [
-    "codec=spectral",
-    "codec=clipped",
-    "codec=compressed",
-    "codec=popart",
-    "codec=categorical",
-    "codec=spectral weights=exponential encoding=binary",
-    "codec=categorical targets=projection support=sqrt readout=mean",
-];
-
 #[test]
 fn a_gpu_learns_what_the_cpu_learns() {
     let Some(device) = device() else { return };
+    let variants = test_variants();
+    let all: Vec<&str> = variants.iter().map(String::as_str).collect();
     for (name, observation, texts, replay) in [
-        ("pixels, all codecs", ATARI, &ALL[..], 60),
-        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, &ALL[..], 50),
-        ("alone", ATARI, &ALL[..1], 500),
+        ("pixels, all codecs", ATARI, &all[..], 60),
+        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, &all[..], 50),
+        ("alone", ATARI, &all[..1], 500),
     ] {
         let task = task(observation);
         let trainees = trainees(texts, replay);
@@ -170,7 +158,7 @@ fn a_gpu_learns_what_the_cpu_learns() {
 fn a_gpu_repeats_itself_and_resumes() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(&ALL, 60);
+    let trainees = trainees(&test_variants().iter().map(String::as_str).collect::<Vec<_>>(), 60);
     for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
         let make = || CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
         let (mut first, mut second) = (make(), make());
@@ -206,7 +194,7 @@ fn a_gpu_repeats_itself_and_resumes() {
 fn an_agent_that_is_not_finite_stops_alone() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(&["codec=compressed learning_rate=1e30", "codec=spectral"], 200);
+    let trainees = trainees(&["compressed learning_rate=1e30", "spectral"], 200);
     let mut group = CudaGroup::new(&device, Precision::Bf16, &task, trainees).unwrap();
     play(&mut group, &task, 0..100);
     let decisions = group.wait().unwrap().to_vec();
@@ -224,10 +212,10 @@ fn what_a_gpu_cannot_do_is_refused() {
         let error = CudaGroup::new(&device, Precision::Bf16, &task, trainees).err().unwrap();
         assert!(error.0.contains("--device cpu"), "{error}");
     }
-    let mixed = trainees(&["batch=32", "batch=16"], 100);
+    let mixed = trainees(&["spectral batch=32", "spectral batch=16"], 100);
     assert!(CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap().0.contains("share"));
     // More than the device and the machine have together.
-    let huge = trainees(&["codec=clipped"], 1 << 28);
+    let huge = trainees(&["clipped"], 1 << 28);
     let error = CudaGroup::new(&device, Precision::Bf16, &task, huge).err().unwrap();
     assert!(error.0.contains("replay"), "{error}");
 }

@@ -26,13 +26,17 @@
 //! | [`tabular`] | small decision processes, Q-learning and Spectral Q-learning |
 //! | [`rng`] | counter-based random numbers |
 //! | [`bytes`] | state as plain bytes |
+//! | [`mod@settings`] | settings declared once: keys, types, defaults, documentation |
+//! | [`nearest`] | the valid word nearest to a mistyped one |
 
 pub mod bytes;
 pub mod decompose;
 pub mod moments;
+pub mod nearest;
 pub mod returns;
 pub mod reward;
 pub mod rng;
 pub mod schedule;
+pub mod settings;
 pub mod squash;
 pub mod tabular;

@@ -20,10 +20,10 @@
 pub mod analysis;
 pub mod bench;
 mod catch;
+mod entry;
 mod env;
 mod game;
 mod investor;
-mod nearest;
 mod picture;
 mod pong;
 mod ponglantis;
@@ -31,9 +31,10 @@ mod registry;
 mod shooting;
 mod twenty48;
 
+pub use entry::{ReferenceScores, TaskEntry};
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
-pub use nearest::nearest;
 pub use picture::{Colour, Picture};
-pub use registry::{MOST_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOptions, make, tasks};
+pub use registry::{MAX_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOptions, entries, make, tasks};
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
+pub use spectral_core::nearest::nearest;
 pub use spectral_core::rng::{Purpose, Stream};

@@ -1,134 +1,56 @@
 //! The tasks by name, and the options that they take.
 
 use crate::catch::{self, Catch};
+use crate::entry::TaskEntry;
 use crate::env::Env;
 use crate::game::{Game, GameTask};
 use crate::investor::{self, Market, Signals};
-use crate::nearest::nearest;
 use crate::pong::{self, Pong};
 use crate::ponglantis::{PONG_POINTS, Ponglantis, Variant};
 use crate::twenty48::{self, Twenty48};
+use spectral_core::nearest::nearest;
+use spectral_core::settings::{Setting, SettingError};
+use spectral_core::{choices, settings};
 use std::fmt;
-use std::str::FromStr;
 
-/// How a task is seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ObservationKind {
-    /// What suits the task best; for the built-in tasks a vector.
-    #[default]
-    Auto,
-    /// A vector of features, for an MLP.
-    Vector,
-    /// Planes of the board's size, for a small convolutional network.
-    Planes,
-    /// 84 × 84 pixels, four successive ones stacked, for Atari's network.
-    Pixels,
-}
-
-impl ObservationKind {
-    const ALL: [ObservationKind; 4] =
-        [ObservationKind::Auto, ObservationKind::Vector, ObservationKind::Planes, ObservationKind::Pixels];
-
-    /// The word for it in options and configurations.
-    pub fn name(self) -> &'static str {
-        match self {
-            ObservationKind::Auto => "auto",
-            ObservationKind::Vector => "vector",
-            ObservationKind::Planes => "planes",
-            ObservationKind::Pixels => "pixels",
-        }
+choices! {
+    /// How a task is seen.
+    ObservationKind {
+        /// What suits the task best; for the built-in tasks a vector.
+        Auto = "auto",
+        /// A vector of features, for an MLP.
+        Vector = "vector",
+        /// Planes of the board's size, for a small convolutional network.
+        Planes = "planes",
+        /// 84 × 84 pixels, four successive ones stacked, for Atari's network.
+        Pixels = "pixels",
     }
 }
 
-impl fmt::Display for ObservationKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+settings! {
+    /// What can be set about a built-in task.
+    ///
+    /// ```
+    /// use spectral_core::settings::Settings;
+    /// use spectral_env::{ObservationKind, TaskOptions};
+    /// let mut options = TaskOptions::default();
+    /// options.set("observation", "planes")?;
+    /// assert_eq!(options.observation, ObservationKind::Planes);
+    /// assert!(options.set("observatoin", "planes").unwrap_err().to_string().contains("'observation'"));
+    /// # Ok::<(), spectral_core::settings::SettingError>(())
+    /// ```
+    TaskOptions {
+        /// How the task is seen.
+        observation: ObservationKind = ObservationKind::Auto,
+        /// The factor on every reward of `catch-scale`; other tasks allow 1 only.
+        reward_scale: f64 = 1.0,
+        /// Frames that one step plays with the same action, 1 to 60. Rewards and scores are summed.
+        frame_skip: u32 = 1,
     }
-}
-
-impl FromStr for ObservationKind {
-    type Err = TaskError;
-
-    fn from_str(word: &str) -> Result<Self, TaskError> {
-        let known = ObservationKind::ALL.into_iter().find(|kind| kind.name() == word);
-        known.ok_or_else(|| TaskError::BadValue {
-            key: "observation".to_owned(),
-            value: word.to_owned(),
-            expected: "auto, vector, planes or pixels".to_owned(),
-        })
-    }
-}
-
-/// What may be chosen about a task.
-///
-/// ```
-/// use spectral_env::{ObservationKind, TaskOptions};
-/// let mut options = TaskOptions::default();
-/// options.set("observation", "planes")?;
-/// assert_eq!(options.observation, ObservationKind::Planes);
-/// assert!(options.set("observatoin", "planes").unwrap_err().to_string().contains("`observation`"));
-/// # Ok::<(), spectral_env::TaskError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskOptions {
-    /// How the task is seen.
-    pub observation: ObservationKind,
-    /// The factor on every reward of `catch-scale`; other tasks allow 1 only.
-    pub reward_scale: f64,
-    /// Frames that one step plays with the same action, 1 to [`MOST_FRAME_SKIP`]. Rewards and scores are summed.
-    pub frame_skip: u32,
 }
 
 /// The largest [`TaskOptions::frame_skip`].
-pub const MOST_FRAME_SKIP: u32 = 60;
-
-impl Default for TaskOptions {
-    fn default() -> Self {
-        TaskOptions { observation: ObservationKind::Auto, reward_scale: 1.0, frame_skip: 1 }
-    }
-}
-
-impl TaskOptions {
-    /// The keys that [`set`](TaskOptions::set) knows.
-    pub const KEYS: [&'static str; 3] = ["observation", "reward_scale", "frame_skip"];
-
-    /// Sets one option from text.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), TaskError> {
-        match key {
-            "observation" => self.observation = value.parse()?,
-            "reward_scale" => {
-                let parsed = value.parse().ok().filter(|&scale: &f64| valid_scale(scale));
-                self.reward_scale = parsed.ok_or_else(|| bad_scale(value.to_owned()))?;
-            }
-            "frame_skip" => {
-                let parsed = value.parse().ok().filter(|&frames: &u32| valid_skip(frames));
-                self.frame_skip = parsed.ok_or_else(|| bad_skip(value.to_owned()))?;
-            }
-            _ => {
-                let suggestion = nearest(key, TaskOptions::KEYS).map(str::to_owned);
-                return Err(TaskError::UnknownOption { key: key.to_owned(), nearest: suggestion });
-            }
-        }
-        Ok(())
-    }
-}
-
-fn valid_scale(scale: f64) -> bool {
-    scale.is_finite() && scale > 0.0
-}
-
-fn bad_scale(value: String) -> TaskError {
-    TaskError::BadValue { key: "reward_scale".to_owned(), value, expected: "a number above 0".to_owned() }
-}
-
-fn valid_skip(frames: u32) -> bool {
-    (1..=MOST_FRAME_SKIP).contains(&frames)
-}
-
-fn bad_skip(value: String) -> TaskError {
-    let expected = format!("a whole number from 1 to {MOST_FRAME_SKIP}");
-    TaskError::BadValue { key: "frame_skip".to_owned(), value, expected }
-}
+pub const MAX_FRAME_SKIP: u32 = 60;
 
 /// Why a task could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,33 +62,29 @@ pub enum TaskError {
         /// The valid name nearest to it.
         nearest: Option<String>,
     },
-    /// No task has an option of this name.
-    UnknownOption {
-        /// The key that was given.
-        key: String,
-        /// The valid key nearest to it.
-        nearest: Option<String>,
-    },
-    /// The option cannot have this value.
-    BadValue {
-        /// The option.
-        key: String,
-        /// The value that was given.
-        value: String,
-        /// What it may be.
-        expected: String,
-    },
-    /// The option exists, but this task does not support what was asked.
+    /// A setting is not valid.
+    Setting(SettingError),
+    /// The setting exists, but this task does not support what was asked.
     Unsupported {
         /// The task.
         task: String,
-        /// The option.
+        /// The setting.
         key: String,
         /// The value that was given.
         value: String,
         /// What the task supports instead.
         supported: String,
     },
+    /// The task cannot be made as it was asked for; the text says why and what to do.
+    Refused(String),
+    /// Something that the task needs is missing or damaged, such as a ROM; the text says what to do.
+    Missing(String),
+}
+
+impl From<SettingError> for TaskError {
+    fn from(error: SettingError) -> Self {
+        TaskError::Setting(error)
+    }
 }
 
 impl fmt::Display for TaskError {
@@ -179,19 +97,11 @@ impl fmt::Display for TaskError {
                 write!(f, "no task is called `{name}`; the tasks are ")?;
                 list(f, tasks().iter().map(|task| task.name))
             }
-            TaskError::UnknownOption { key, nearest: Some(nearest) } => {
-                write!(f, "tasks have no option `{key}`; did you mean `{nearest}`?")
-            }
-            TaskError::UnknownOption { key, nearest: None } => {
-                write!(f, "tasks have no option `{key}`; the options are ")?;
-                list(f, TaskOptions::KEYS)
-            }
-            TaskError::BadValue { key, value, expected } => {
-                write!(f, "`{value}` is no value for the task option `{key}`; it takes {expected}")
-            }
+            TaskError::Setting(error) => write!(f, "{error}"),
             TaskError::Unsupported { task, key, value, supported } => {
                 write!(f, "the task `{task}` does not support {key} = {value}; it supports {supported}")
             }
+            TaskError::Refused(text) | TaskError::Missing(text) => f.write_str(text),
         }
     }
 }
@@ -231,7 +141,7 @@ pub struct TaskInfo {
 const BOARD: &[ObservationKind] =
     &[ObservationKind::Vector, ObservationKind::Planes, ObservationKind::Pixels];
 
-static TASKS: [TaskInfo; 9] = [
+static TASKS: &[TaskInfo] = &[
     TaskInfo {
         name: "pong-mini",
         summary: "Pong on a 14 × 10 board against a computer paddle, first to 21",
@@ -357,7 +267,27 @@ fn ponglantis(info: &TaskInfo, options: &TaskOptions, variant: Variant) -> Box<d
 /// assert!(spectral_env::tasks().iter().any(|task| task.name == "pong-mini"));
 /// ```
 pub fn tasks() -> &'static [TaskInfo] {
-    &TASKS
+    TASKS
+}
+
+/// The built-in tasks as the registry of a program knows them.
+///
+/// ```
+/// let pong = &spectral_env::entries()[0];
+/// assert_eq!((pong.name(), pong.schema().keys().len()), ("pong-mini", 3));
+/// ```
+pub fn entries() -> Vec<TaskEntry> {
+    let entry = |info: &'static TaskInfo| {
+        let make = move |options: &TaskOptions| make(info.name, options);
+        let views = info.observations.iter().map(|kind| format!("observation={}", kind.show()));
+        let views: Vec<String> = views.collect();
+        TaskEntry::with_settings(info.name, info.summary, make)
+            .page(info.page)
+            .scores(info.random_score, info.best_score, info.best_score_is)
+            .views(&info.observations.iter().map(Setting::show).collect::<Vec<_>>())
+            .variants(&views.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    TASKS.iter().map(entry).collect()
 }
 
 /// Makes a built-in task. [`Env::reset`] begins its first episode.
@@ -379,17 +309,19 @@ pub fn make(name: &str, options: &TaskOptions) -> Result<Box<dyn Env>, TaskError
         Err(TaskError::Unsupported { task: name.to_owned(), key: key.to_owned(), value, supported })
     };
     if options.observation != ObservationKind::Auto && !info.observations.contains(&options.observation) {
-        let supported: Vec<_> = info.observations.iter().map(|kind| kind.name()).collect();
-        return unsupported("observation", options.observation.to_string(), supported.join(", "));
+        let supported: Vec<_> = info.observations.iter().map(Setting::show).collect();
+        return unsupported("observation", options.observation.show(), supported.join(", "));
     }
-    if !valid_scale(options.reward_scale) {
-        return Err(bad_scale(options.reward_scale.to_string()));
+    let scale = options.reward_scale;
+    if !(scale.is_finite() && scale > 0.0) {
+        return Err(SettingError::bad("reward_scale", scale.to_string(), "a number above 0").into());
     }
     if options.reward_scale != 1.0 && !info.has_reward_scale {
         return unsupported("reward_scale", options.reward_scale.to_string(), "1 only".to_owned());
     }
-    if !valid_skip(options.frame_skip) {
-        return Err(bad_skip(options.frame_skip.to_string()));
+    if !(1..=MAX_FRAME_SKIP).contains(&options.frame_skip) {
+        let expected = format!("a whole number from 1 to {MAX_FRAME_SKIP}");
+        return Err(SettingError::bad("frame_skip", options.frame_skip.to_string(), expected).into());
     }
     Ok((info.make)(info, options))
 }

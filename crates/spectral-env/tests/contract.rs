@@ -1,5 +1,6 @@
 //! What every task promises, tried on every built-in task in every way it can be seen.
 
+use spectral_core::settings::{Setting, Settings};
 use spectral_env::{
     Env, Observation, ObservationKind, ObservationSpec, Purpose, StateReader, StateWriter, Step, Stream,
     TaskError, TaskOptions, make, tasks,
@@ -178,9 +179,11 @@ fn an_action_out_of_range_is_a_programming_error() {
 
 #[test]
 fn unsupported_options_say_what_is_supported() {
-    let with = |key: &str, value: &str| {
+    let with = |key: &str, value: &str| -> Result<TaskOptions, TaskError> {
         let mut options = TaskOptions::default();
-        options.set(key, value).map(|()| options)
+        options.set(key, value)?;
+        make("catch-scale", &TaskOptions { observation: ObservationKind::Auto, ..options.clone() })?;
+        Ok(options)
     };
     let message = |name: &str, options: &TaskOptions| make(name, options).err().unwrap().to_string();
     assert_eq!(
@@ -194,17 +197,17 @@ fn unsupported_options_say_what_is_supported() {
     assert!(message("ponglantis", &TaskOptions::default()).contains("did you mean `ponglantis-mini`?"));
     assert!(message("zzzzzzzzzzz", &TaskOptions::default()).contains("`catch-scale`"));
     for bad in ["0", "-1", "inf", "NaN", "much"] {
-        assert!(matches!(with("reward_scale", bad), Err(TaskError::BadValue { .. })), "{bad}");
+        assert!(matches!(with("reward_scale", bad), Err(TaskError::Setting(_))), "{bad}");
     }
     let by_hand = TaskOptions { reward_scale: f64::NAN, ..TaskOptions::default() };
-    assert!(matches!(make("catch-scale", &by_hand), Err(TaskError::BadValue { .. })));
+    assert!(matches!(make("catch-scale", &by_hand), Err(TaskError::Setting(_))));
     for bad in ["0", "61", "-4", "four"] {
-        assert!(matches!(with("frame_skip", bad), Err(TaskError::BadValue { .. })), "{bad}");
+        assert!(matches!(with("frame_skip", bad), Err(TaskError::Setting(_))), "{bad}");
     }
     let by_hand = TaskOptions { frame_skip: 0, ..TaskOptions::default() };
-    assert!(matches!(make("catch-scale", &by_hand), Err(TaskError::BadValue { .. })));
-    assert!(matches!(with("observation", "picture"), Err(TaskError::BadValue { .. })));
-    assert_eq!("pixels".parse::<ObservationKind>(), Ok(ObservationKind::Pixels));
+    assert!(matches!(make("catch-scale", &by_hand), Err(TaskError::Setting(_))));
+    assert!(matches!(with("observation", "picture"), Err(TaskError::Setting(_))));
+    assert_eq!(ObservationKind::parse("pixels"), Ok(ObservationKind::Pixels));
     let mut catch = make("catch-scale", &with("reward_scale", "30").unwrap()).unwrap();
     catch.reset(&mut stream(0, 0));
     let last = (1..20).map(|n| catch.step(1, &mut stream(0, n))).find(|step| step.terminated).unwrap();

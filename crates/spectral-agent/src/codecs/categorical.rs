@@ -5,20 +5,99 @@
 //! whether the value is the mean of the atoms' values (exact, but a little probability far out weighs much) or the inverse
 //! of the mean atom (robust, but a geometric mean that undervalues rare large returns).
 
-use super::{Codec, Rows, squash_constants};
+use super::{Codec, CodecEntry, Rows, check_transform_epsilon, squash_constants};
 use crate::gpu::source::DeviceCodec;
-use crate::settings::{AgentSettings, ReadoutKind, SupportKind, TargetKind};
+use crate::settings::{SettingError, check_count, check_positive};
 use spectral_core::squash::Squash;
+use spectral_core::{choices, settings};
+use std::sync::Arc;
+
+choices! {
+    /// The space in which a categorical agent's atoms are evenly spaced.
+    SupportKind {
+        /// sign(x)(√(|x|+1) − 1) + εx.
+        Sqrt = "sqrt",
+        /// sign(x) ln(|x|+1).
+        Symlog = "symlog",
+    }
+}
+
+choices! {
+    /// How a categorical agent makes its target distribution.
+    TargetKind {
+        /// The next state's distribution, shifted, shrunk and projected onto the atoms (C51).
+        Projection = "projection",
+        /// A Gaussian around the scalar target, cut into bins (HL-Gauss).
+        HlGauss = "hl-gauss",
+    }
+}
+
+choices! {
+    /// How a categorical agent reads a value out of its distribution.
+    ReadoutKind {
+        /// The mean of the atoms' values: exact expectations.
+        Mean = "mean",
+        /// The inverse of the mean in squashed space: a geometric mean where the space is logarithmic.
+        InverseOfMean = "inverse-of-mean",
+    }
+}
+
+settings! {
+    /// Settings of the categorical agents.
+    CategoricalSettings {
+        /// The space in which atoms are evenly spaced.
+        support: SupportKind = SupportKind::Symlog,
+        /// The largest return, in reward units, that the support covers.
+        support_max: f64 = 1e7,
+        /// How many atoms.
+        atoms: usize = 129,
+        /// How the target distribution is made.
+        targets: TargetKind = TargetKind::HlGauss,
+        /// How a value is read out.
+        readout: ReadoutKind = ReadoutKind::InverseOfMean,
+        /// Width of HL-Gauss's Gaussian, in bins.
+        gauss_bins: f64 = 0.75,
+        /// ε of the square root's squashing function.
+        transform_epsilon: f64 = 0.01,
+    }
+}
+
+/// The categorical agents in the registry.
+pub fn entry() -> CodecEntry {
+    CodecEntry::new("categorical", "a distribution over a squashed support", |settings: &CategoricalSettings, _| {
+        Ok(Arc::new(Categorical::new(settings)?))
+    })
+    .page("docs/agents/categorical.md")
+    .preset(
+        "categorical",
+        "A histogram over a symlog support trained by HL-Gauss targets, read out as the inverse of the mean bin.",
+        "support = \"symlog\"\ntargets = \"hl-gauss\"\nreadout = \"inverse-of-mean\"",
+    )
+    .preset(
+        "categorical-mean",
+        "The same histogram read out as the mean of what its bins stand for: exact expectations, more noise.",
+        "support = \"symlog\"\ntargets = \"hl-gauss\"\nreadout = \"mean\"",
+    )
+    .preset(
+        "c51-squashed",
+        "C51 on atoms that are evenly spaced under symlog: the next state's distribution, shifted and projected.",
+        "support = \"symlog\"\ntargets = \"projection\"\nreadout = \"mean\"",
+    )
+    .variants(&[
+        "targets=projection support=sqrt readout=mean",
+        "targets=projection support=sqrt readout=mean support_max=2000 atoms=33",
+    ])
+}
 
 /// The categorical agent.
 ///
 /// ```
 /// use spectral_agent::codecs::{Categorical, Codec};
-/// use spectral_agent::settings::AgentSettings;
-/// let codec = Categorical::new(&AgentSettings { atoms: 129, ..Default::default() });
+/// let codec = Categorical::new(&Default::default())?;
 /// let mut target = vec![0.0; codec.outputs()];
 /// codec.target(&[100.0], 0.0, &vec![0.0; 129], &[], &mut target);
 /// assert!((codec.target_value(&target, &[]) - 100.0).abs() < 1.0);
+/// # Ok::<(), spectral_agent::settings::SettingError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Categorical {
@@ -37,8 +116,12 @@ pub struct Categorical {
 }
 
 impl Categorical {
-    /// From the settings `support`, `support_max`, `atoms`, `targets`, `readout` and `gauss_bins`.
-    pub fn new(settings: &AgentSettings) -> Self {
+    /// The codec with these settings.
+    pub fn new(settings: &CategoricalSettings) -> Result<Self, SettingError> {
+        check_positive("support_max", settings.support_max)?;
+        check_positive("gauss_bins", settings.gauss_bins)?;
+        check_count("atoms", settings.atoms, 2..=4096)?;
+        check_transform_epsilon(settings.transform_epsilon)?;
         let squash = match settings.support {
             SupportKind::Sqrt => Squash::Sqrt { epsilon: settings.transform_epsilon },
             SupportKind::Symlog => Squash::Symlog,
@@ -47,7 +130,7 @@ impl Categorical {
         let last = (settings.atoms - 1) as f64;
         let atom = |j: usize| top * (2.0 * j as f64 / last - 1.0);
         let spacing = (2.0 * top / last) as f32;
-        Categorical {
+        Ok(Categorical {
             squash,
             targets: settings.targets,
             readout: settings.readout,
@@ -56,7 +139,7 @@ impl Categorical {
             spacing,
             gauss: spacing * settings.gauss_bins as f32,
             support_max: settings.support_max,
-        }
+        })
     }
 
     /// The value of a distribution given as weights that need not sum to 1.
@@ -195,9 +278,14 @@ mod tests {
         for support in [SupportKind::Sqrt, SupportKind::Symlog] {
             for targets in [TargetKind::Projection, TargetKind::HlGauss] {
                 for readout in [ReadoutKind::Mean, ReadoutKind::InverseOfMean] {
-                    let settings =
-                        AgentSettings { support, targets, readout, support_max: 1e4, ..Default::default() };
-                    all.push(Categorical::new(&settings));
+                    let settings = CategoricalSettings {
+                        support,
+                        targets,
+                        readout,
+                        support_max: 1e4,
+                        ..Default::default()
+                    };
+                    all.push(Categorical::new(&settings).unwrap());
                 }
             }
         }
@@ -246,7 +334,8 @@ mod tests {
     /// Finite differences of the cross-entropy agree with softmax − target.
     #[test]
     fn the_gradient_is_that_of_the_cross_entropy() {
-        let codec = Categorical::new(&AgentSettings { atoms: 5, support_max: 10.0, ..Default::default() });
+        let settings = CategoricalSettings { atoms: 5, support_max: 10.0, ..Default::default() };
+        let codec = Categorical::new(&settings).unwrap();
         let logits = [0.3f32, -0.2, 0.9, 0.1, -1.0];
         let target = [0.1f32, 0.2, 0.4, 0.2, 0.1];
         let loss = |y: &[f64]| {
@@ -269,9 +358,11 @@ mod tests {
     /// The two read-outs differ as the module's introduction says.
     #[test]
     fn the_mean_sees_rare_large_returns_and_the_inverse_of_the_mean_does_not() {
-        let settings = |readout| AgentSettings { readout, support_max: 1e4, ..Default::default() };
-        let mean = Categorical::new(&settings(ReadoutKind::Mean));
-        let inverse = Categorical::new(&settings(ReadoutKind::InverseOfMean));
+        let codec = |readout| {
+            let settings = CategoricalSettings { readout, support_max: 1e4, ..Default::default() };
+            Categorical::new(&settings).unwrap()
+        };
+        let (mean, inverse) = (codec(ReadoutKind::Mean), codec(ReadoutKind::InverseOfMean));
         let mut target = vec![0.0; 129];
         mean.deposit(mean.squash.forward_f32(1000.0), 0.1, &mut target);
         mean.deposit(0.0, 0.9, &mut target);

@@ -1,7 +1,15 @@
 //! DQN: rewards clipped to ±1, errors clipped to ±1 (Huber's loss).
 
-use super::{Codec, Rows, squared_error_gradient};
+use super::{Codec, CodecEntry, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
+use std::sync::Arc;
+
+/// DQN in the registry.
+pub fn entry() -> CodecEntry {
+    CodecEntry::new("clipped", "rewards clipped to ±1", |_: &(), _| Ok(Arc::new(Clipped)))
+        .page("docs/agents/clipped.md")
+        .preset("clipped", "DQN: rewards clipped to ±1 (Mnih et al., 2015).", "")
+}
 
 /// The clipped agent. It cannot tell a large reward from a small one.
 ///
@@ -17,6 +25,10 @@ pub struct Clipped;
 impl Codec for Clipped {
     fn outputs(&self) -> usize {
         1
+    }
+
+    fn sees_true_rewards(&self) -> bool {
+        false
     }
 
     fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {

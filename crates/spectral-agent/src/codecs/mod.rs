@@ -8,20 +8,40 @@
 //! The state is f64, not f32: a running variance is a difference of running means, and a few doubles per agent cost
 //! nothing anywhere.
 
-mod categorical;
-mod clipped;
-mod compressed;
-mod popart;
-mod spectral;
+//!
+//! Each codec is one file, which also declares the codec's settings, its agents and the variants that tests run: see
+//! [`CodecEntry`]. The list below is the one place that names the built-in ones.
+
+mod entry;
+
+/// Declares the built-in codecs: a module each, whose `entry()` describes it.
+macro_rules! builtin {
+    ($($(#[$doc:meta])* $module:ident),* $(,)?) => {
+        $($(#[$doc])* pub mod $module;)*
+
+        /// The built-in codecs.
+        ///
+        /// ```
+        /// let names: Vec<String> = spectral_agent::codecs::builtin().iter().map(|c| c.name().into()).collect();
+        /// assert_eq!(names, ["spectral", "compressed", "popart", "clipped", "categorical"]);
+        /// ```
+        pub fn builtin() -> Vec<CodecEntry> {
+            vec![$($module::entry()),*]
+        }
+    };
+}
+
+builtin!(spectral, compressed, popart, clipped, categorical);
 
 pub use crate::gpu::source::DeviceCodec;
 pub use categorical::Categorical;
 pub use clipped::Clipped;
 pub use compressed::Compressed;
+pub use entry::{AgentPreset, CodecEntry};
 pub use popart::PopArt;
 pub use spectral::Spectral;
 
-use crate::settings::{AgentSettings, CodecKind, SettingError};
+use crate::settings::{AgentSettings, Setting, SettingError};
 use spectral_core::squash::Squash;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -90,6 +110,11 @@ pub trait Codec: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// False if rewards are changed on their way in such that large ones cannot be told from small ones.
+    fn sees_true_rewards(&self) -> bool {
+        true
+    }
+
     /// True if this reward is beyond what the codec can represent. Counted and shown, never silent.
     fn saturates(&self, _reward: f64) -> bool {
         false
@@ -136,24 +161,31 @@ pub trait Codec: Send + Sync + Debug {
     }
 }
 
-/// The codec that these settings ask for.
+/// A built-in codec and its agent's settings from a text: the codec's name, then `key=value` pairs for either. `agent` holds
+/// what the text does not set.
 ///
 /// ```
-/// use spectral_agent::codecs::build;
-/// use spectral_agent::settings::AgentSettings;
-/// let codec = build(&AgentSettings::default())?;
-/// assert_eq!(codec.outputs(), 21);
+/// use spectral_agent::codecs::configure;
+/// let (settings, codec) = configure("spectral max_frequency=9 batch=16", Default::default())?;
+/// assert_eq!((settings.batch, codec.outputs()), (16, 10));
 /// # Ok::<(), spectral_agent::settings::SettingError>(())
 /// ```
-pub fn build(settings: &AgentSettings) -> Result<Arc<dyn Codec>, SettingError> {
-    settings.validate()?;
-    Ok(match settings.codec {
-        CodecKind::Clipped => Arc::new(Clipped),
-        CodecKind::Compressed => Arc::new(Compressed::new(settings)),
-        CodecKind::Popart => Arc::new(PopArt::new(settings)),
-        CodecKind::Spectral => Arc::new(Spectral::new(settings)?),
-        CodecKind::Categorical => Arc::new(Categorical::new(settings)),
-    })
+pub fn configure(text: &str, agent: AgentSettings) -> Result<(AgentSettings, Arc<dyn Codec>), SettingError> {
+    let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let codecs = builtin();
+    match codecs.iter().find(|codec| codec.name() == name) {
+        Some(codec) => codec.configure(agent, rest),
+        None => {
+            let names: Vec<&str> = codecs.iter().map(CodecEntry::name).collect();
+            Err(SettingError::bad("codec", name, names.join(" | ")))
+        }
+    }
+}
+
+/// Every variant of every built-in codec that tests run: its name and the text for [`configure`].
+pub fn test_variants() -> Vec<String> {
+    let of = |codec: &CodecEntry| codec.test_variants().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    builtin().iter().flat_map(of).collect()
 }
 
 /// What the device code's `Squash` reads: its kind and ε.
@@ -162,6 +194,14 @@ fn squash_constants(squash: Squash) -> [f64; 2] {
         Squash::Sqrt { epsilon } => [0.0, epsilon],
         Squash::Log { epsilon } => [1.0, epsilon],
         Squash::Symlog => [2.0, 0.0],
+    }
+}
+
+/// Refuses an ε that squashing functions cannot have.
+fn check_transform_epsilon(epsilon: f64) -> Result<(), SettingError> {
+    match (0.0..=1e6).contains(&epsilon) {
+        true => Ok(()),
+        false => Err(SettingError::bad("transform_epsilon", epsilon.show(), "a number from 0 to 1e6")),
     }
 }
 
@@ -175,30 +215,15 @@ pub fn squared_error_gradient(rows: &Rows<'_>, gradients: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Setting;
+    use crate::settings::Settings;
 
     /// Every codec, at defaults and at its main variants.
     fn all() -> Vec<(String, Arc<dyn Codec>)> {
-        let variants = [
-            "codec=clipped",
-            "codec=compressed",
-            "codec=compressed transform=log",
-            "codec=popart",
-            "codec=spectral",
-            "codec=spectral weights=exponential",
-            "codec=spectral encoding=binary",
-            "codec=categorical",
-            "codec=categorical targets=projection support=sqrt readout=mean",
-        ];
-        let build_one = |text: &str| {
-            let mut settings = AgentSettings::default();
-            for pair in text.split(' ') {
-                let (key, value) = pair.split_once('=').unwrap();
-                settings.set(key, value).unwrap();
-            }
-            build(&settings).unwrap()
+        let build = |name: String| {
+            let (_, codec) = configure(&name, AgentSettings::default()).unwrap();
+            (name, codec)
         };
-        variants.iter().map(|text| (text.to_string(), build_one(text))).collect()
+        test_variants().into_iter().map(build).collect()
     }
 
     /// A network that already predicts its targets gets no gradient, whatever the codec.
@@ -258,11 +283,31 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_codec() {
-        for kind in CodecKind::kind().split(" | ") {
-            let mut settings = AgentSettings::default();
-            settings.set("codec", kind).unwrap();
-            build(&settings).unwrap();
+    fn what_a_codec_refuses_names_the_setting() {
+        for (text, key) in [
+            ("spectral statistics_rate=0", "statistics_rate"),
+            ("spectral base=0.5", "base"),
+            ("popart statistics_rate=1", "statistics_rate"),
+            ("compressed transform_epsilon=-1", "transform_epsilon"),
+            ("categorical atoms=1", "atoms"),
+            ("categorical gauss_bins=0", "gauss_bins"),
+            ("categorical support_max=-3", "support_max"),
+            ("clipped base=2", "there is no setting 'base'"),
+            ("clipped batch=0", "batch"),
+            ("clip", "spectral | compressed"),
+        ] {
+            let said = configure(text, AgentSettings::default()).unwrap_err().to_string();
+            assert!(said.contains(key), "{text}: {said}");
+        }
+    }
+
+    /// A codec's settings live beside the agent's in one table, so no name may stand for two things.
+    #[test]
+    fn keys_do_not_collide_with_those_of_every_agent() {
+        for codec in builtin() {
+            for key in codec.schema().keys() {
+                assert!(!AgentSettings::KEYS.contains(key), "{}: {key}", codec.name());
+            }
         }
     }
 }

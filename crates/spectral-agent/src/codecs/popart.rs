@@ -1,9 +1,35 @@
 //! Pop-Art (van Hasselt et al., 2016): targets normalised to zero mean and unit variance, outputs preserved.
 
-use super::{Affine, Codec, Rows, squared_error_gradient};
+use super::{Affine, Codec, CodecEntry, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
-use crate::settings::AgentSettings;
+use crate::settings::{SettingError, check_fraction, check_positive};
 use spectral_core::moments::bias_correction;
+use spectral_core::settings;
+use std::sync::Arc;
+
+settings! {
+    /// Settings of Pop-Art.
+    PopArtSettings {
+        /// Rate of the running statistics.
+        statistics_rate: f64 = 3e-4,
+        /// Divide errors by their running magnitude, as the authors' code does.
+        error_correction: bool = true,
+    }
+}
+
+/// Pop-Art in the registry.
+pub fn entry() -> CodecEntry {
+    CodecEntry::new("popart", "targets normalised, outputs preserved", |settings: &PopArtSettings, _| {
+        Ok(Arc::new(PopArt::new(settings)?))
+    })
+    .page("docs/agents/popart.md")
+    .preset(
+        "popart",
+        "Pop-Art: targets normalised by their running mean and deviation, outputs preserved (van Hasselt et al., 2016).",
+        "",
+    )
+    .variants(&["error_correction=false"])
+}
 
 // The state: running mean, running mean square, count, and the (μ, σ) in force.
 const MEAN: usize = 0;
@@ -19,9 +45,9 @@ const SIGMA_FLOOR: f64 = 0.001;
 ///
 /// ```
 /// use spectral_agent::codecs::{Codec, PopArt};
-/// use spectral_agent::settings::AgentSettings;
-/// let codec = PopArt::new(&AgentSettings::default());
+/// let codec = PopArt::new(&Default::default())?;
 /// assert_eq!(codec.decode(&[0.5], &codec.init()), 0.5); // μ = 0 and σ = 1 before the first update
+/// # Ok::<(), spectral_agent::settings::SettingError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PopArt {
@@ -30,9 +56,11 @@ pub struct PopArt {
 }
 
 impl PopArt {
-    /// From the settings `statistics_rate` and `error_correction`.
-    pub fn new(settings: &AgentSettings) -> Self {
-        PopArt { rate: settings.statistics_rate, error_correction: settings.error_correction }
+    /// The codec with these settings.
+    pub fn new(settings: &PopArtSettings) -> Result<Self, SettingError> {
+        check_positive("statistics_rate", settings.statistics_rate)?;
+        check_fraction("statistics_rate", settings.statistics_rate)?;
+        Ok(PopArt { rate: settings.statistics_rate, error_correction: settings.error_correction })
     }
 }
 
@@ -110,7 +138,7 @@ mod tests {
             batches in prop::collection::vec(prop::collection::vec(-1e5f32..1e5, 1..40), 1..20),
             start in -3.0f32..3.0,
         ) {
-            let codec = PopArt::new(&AgentSettings::default());
+            let codec = PopArt::new(&PopArtSettings::default()).unwrap();
             let mut state = codec.init();
             let mut output = start;
             for mut batch in batches {
@@ -130,7 +158,7 @@ mod tests {
         /// The first minibatch alone decides the first (μ, σ): the bias correction at work.
         #[test]
         fn the_first_batch_sets_the_scale(batch in prop::collection::vec(-1e3f32..1e3, 2..40)) {
-            let codec = PopArt::new(&AgentSettings::default());
+            let codec = PopArt::new(&PopArtSettings::default()).unwrap();
             let mut state = codec.init();
             let mut targets = batch.clone();
             codec.before_forward(&mut targets, &mut state, &mut Affine::identity(1));
@@ -144,7 +172,7 @@ mod tests {
 
     #[test]
     fn targets_use_the_frozen_statistics() {
-        let codec = PopArt::new(&AgentSettings::default());
+        let codec = PopArt::new(&PopArtSettings::default()).unwrap();
         let mut frozen = codec.init();
         (frozen[MU], frozen[SIGMA]) = (10.0, 2.0);
         let mut target = [0.0];

@@ -1,10 +1,88 @@
 //! Spectral DQN (Dann & Thangarajah, 2021): one bounded value per bucket of the reward.
 
-use super::{Codec, Rows, squared_error_gradient};
+use super::{Codec, CodecEntry, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
-use crate::settings::{AgentSettings, EncodingKind, SettingError, WeightKind};
+use crate::settings::{SettingError, check_fraction, check_positive};
 use spectral_core::decompose::{Encoding, Spectrum};
 use spectral_core::moments::bias_correction;
+use spectral_core::{choices, settings};
+use std::sync::Arc;
+
+choices! {
+    /// How a reward is spread over frequencies.
+    EncodingKind {
+        /// Buckets filled from below: the paper's.
+        Thermometer = "thermometer",
+        /// Binary digits: the paper's counter-example.
+        Binary = "binary",
+    }
+}
+
+choices! {
+    /// How the frequencies' losses are weighted in the hidden layers.
+    WeightKind {
+        /// 1/σᵢ²: the method.
+        Variance = "variance",
+        /// bⁱ: the paper's first ablation.
+        Exponential = "exponential",
+        /// 1: the paper's second ablation.
+        Uniform = "uniform",
+    }
+}
+
+settings! {
+    /// Settings of Spectral DQN.
+    SpectralSettings {
+        /// Base b of the decomposition.
+        base: f64 = 2.0,
+        /// Maximum frequency N; there are N + 1 heads.
+        max_frequency: usize = 20,
+        /// How a reward is spread over frequencies.
+        encoding: EncodingKind = EncodingKind::Thermometer,
+        /// How the frequencies' losses are weighted in the hidden layers.
+        weights: WeightKind = WeightKind::Variance,
+        /// Train the last layer as if every weight were 1.
+        undo_last_layer: bool = true,
+        /// Rate of the running statistics.
+        statistics_rate: f64 = 3e-4,
+    }
+}
+
+/// Spectral DQN in the registry, with the paper's ablations.
+pub fn entry() -> CodecEntry {
+    CodecEntry::new(
+        "spectral",
+        "one bounded value per bucket of the reward",
+        |settings: &SpectralSettings, agent| Ok(Arc::new(Spectral::new(settings, agent.discount)?)),
+    )
+    .page("docs/agents/spectral.md")
+    .preset(
+        "spectral",
+        "Spectral DQN: one bounded value per bucket of the reward, losses weighted by 1/σ² (the method).",
+        "weights = \"variance\"",
+    )
+    .preset(
+        "spectral-exponential",
+        "Spectral DQN with losses weighted by bⁱ: the first ablation of the paper.",
+        "weights = \"exponential\"",
+    )
+    .preset(
+        "spectral-uniform",
+        "Spectral DQN with all losses weighted alike: the second ablation of the paper.",
+        "weights = \"uniform\"",
+    )
+    .preset(
+        "spectral-binary",
+        "Spectral DQN on binary digits of the reward instead of filled buckets: the code the paper argues against.",
+        "encoding = \"binary\"",
+    )
+    .variants(&[
+        "weights=exponential undo_last_layer=false",
+        "weights=exponential encoding=binary",
+        "encoding=binary weights=uniform",
+        "base=3 max_frequency=6",
+    ])
+}
 
 /// σ is never taken to be smaller than this: √10 · 0.01, so that weights stay at or below 1000.
 const SIGMA_FLOOR: f64 = 0.031_622_776_601_683_79;
@@ -13,8 +91,7 @@ const SIGMA_FLOOR: f64 = 0.031_622_776_601_683_79;
 ///
 /// ```
 /// use spectral_agent::codecs::{Codec, Spectral};
-/// use spectral_agent::settings::AgentSettings;
-/// let codec = Spectral::new(&AgentSettings::default())?;
+/// let codec = Spectral::new(&Default::default(), 0.99)?;
 /// let mut encoded = vec![0.0; codec.encoded()];
 /// codec.encode_reward(6.5, 1.0, &mut encoded);
 /// assert_eq!(encoded[..4], [1.0, 1.0, 0.875, 0.0]);
@@ -31,8 +108,11 @@ pub struct Spectral {
 }
 
 impl Spectral {
-    /// From the settings `base`, `max_frequency`, `encoding`, `weights`, `undo_last_layer` and `discount`.
-    pub fn new(settings: &AgentSettings) -> Result<Self, SettingError> {
+    /// The codec with these settings, for returns with this discount per step.
+    pub fn new(settings: &SpectralSettings, discount: f64) -> Result<Self, SettingError> {
+        check_fraction("discount", discount)?;
+        check_positive("statistics_rate", settings.statistics_rate)?;
+        check_fraction("statistics_rate", settings.statistics_rate)?;
         let encoding = match settings.encoding {
             EncodingKind::Thermometer => Encoding::Thermometer,
             EncodingKind::Binary => Encoding::Binary,
@@ -44,7 +124,7 @@ impl Spectral {
             weights: settings.weights,
             undo_last_layer: settings.undo_last_layer,
             rate: settings.statistics_rate,
-            bound: (1.0 / (1.0 - settings.discount)) as f32,
+            bound: (1.0 / (1.0 - discount)) as f32,
         })
     }
 
@@ -172,7 +252,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn codec(max_frequency: usize, weights: WeightKind) -> Spectral {
-        Spectral::new(&AgentSettings { max_frequency, weights, ..Default::default() }).unwrap()
+        let settings = SpectralSettings { max_frequency, weights, ..Default::default() };
+        Spectral::new(&settings, 0.99f64.powf(1.0 / 3.0)).unwrap()
     }
 
     fn run(codec: &Spectral, state: &mut [f64], targets: &[f32], returns: &[f32]) -> Vec<f32> {

@@ -4,7 +4,7 @@
 //! not found, unless SPECTRAL_ORACLES=1 demands it.
 
 use super::source::{MOST_ROWS, Shape, build};
-use crate::codecs::{Codec, build as build_codec};
+use crate::codecs::{Codec, configure};
 use crate::settings::AgentSettings;
 use libloading::{Library, Symbol};
 use spectral_env::ObservationSpec;
@@ -85,13 +85,8 @@ pub(super) fn compile(nvrtc: &Library, text: &str, architecture: &str) -> Result
     }
 }
 
-fn codec(pairs: &str) -> Arc<dyn Codec> {
-    let mut settings = AgentSettings::default();
-    for pair in pairs.split(' ') {
-        let (key, value) = pair.split_once('=').unwrap();
-        settings.set(key, value).unwrap();
-    }
-    build_codec(&settings).unwrap()
+fn codec(text: &str) -> Arc<dyn Codec> {
+    configure(text, AgentSettings::default()).unwrap().1
 }
 
 #[test]
@@ -105,16 +100,12 @@ fn every_group_of_codecs_compiles() {
     let screen = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
     let board = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
     let groups: [(ObservationSpec, usize, &[&str]); 5] = [
-        (
-            screen,
-            32,
-            &["codec=clipped", "codec=compressed", "codec=popart", "codec=spectral", "codec=categorical"],
-        ),
-        (screen, 32, &["codec=spectral"]),
-        (board, 7, &["codec=popart", "codec=spectral", "codec=popart"]),
-        (ObservationSpec::Vector { len: 5 }, 32, &["codec=categorical targets=projection", "codec=clipped"]),
+        (screen, 32, &["clipped", "compressed", "popart", "spectral", "categorical"]),
+        (screen, 32, &["spectral"]),
+        (board, 7, &["popart", "spectral", "popart"]),
+        (ObservationSpec::Vector { len: 5 }, 32, &["categorical targets=projection", "clipped"]),
         // Through to machine code: as much shared memory as any group can ask for.
-        (board, MOST_ROWS, &["codec=categorical atoms=4096", "codec=popart"]),
+        (board, MOST_ROWS, &["categorical atoms=4096", "popart"]),
     ];
     for (observation, batch, names) in groups {
         let codecs: Vec<_> = names.iter().map(|name| codec(name)).collect();

@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn each_codec_is_there_once_and_only_if_it_is_used() {
-        let settings = crate::settings::AgentSettings::default();
-        let spectral = Spectral::new(&settings).unwrap();
-        let source = build(&SHAPE, &[&spectral, &PopArt::new(&settings), &spectral]).unwrap();
+        let spectral = Spectral::new(&Default::default(), 0.99).unwrap();
+        let popart = PopArt::new(&Default::default()).unwrap();
+        let source = build(&SHAPE, &[&spectral, &popart, &spectral]).unwrap();
         assert_eq!(source.kinds, [0, 1, 0]);
         assert_eq!((source.most_outputs, source.most_encoded), (21, 21));
         for (text, times) in [
@@ -206,7 +206,7 @@ mod tests {
         ] {
             assert_eq!(source.text.matches(text).count(), times, "{text}");
         }
-        assert_eq!(source.constants[1], [settings.statistics_rate]);
+        assert_eq!(source.constants[1], [3e-4]);
     }
 
     /// A codec that somebody wrote for the CPU alone.

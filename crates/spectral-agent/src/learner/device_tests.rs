@@ -6,7 +6,7 @@
 mod twin;
 
 use super::*;
-use crate::codecs::build as build_codec;
+use crate::codecs::{configure, test_variants};
 use crate::gpu::abi::{self, RowHead, Staged};
 use crate::gpu::emulator::Emulator;
 use crate::gpu::source::{Shape, Source, build};
@@ -21,18 +21,9 @@ const CAPACITY: usize = 40;
 const HIDDEN: usize = 6;
 
 /// Every codec, at defaults and at its main variants.
-const VARIANTS: &[&str] = &[
-    "codec=clipped",
-    "codec=compressed",
-    "codec=compressed transform=log error_correction=false",
-    "codec=popart",
-    "codec=spectral",
-    "codec=spectral weights=exponential undo_last_layer=false",
-    "codec=spectral encoding=binary weights=uniform",
-    "codec=spectral base=3 max_frequency=6",
-    "codec=categorical",
-    "codec=categorical targets=projection support=sqrt readout=mean support_max=2000 atoms=33",
-];
+fn variants() -> Vec<String> {
+    test_variants()
+}
 
 fn task(observation: ObservationSpec) -> TaskSpec {
     TaskSpec {
@@ -45,21 +36,19 @@ fn task(observation: ObservationSpec) -> TaskSpec {
 }
 
 fn learner(pairs: &str, observation: ObservationSpec, seed: u64) -> Learner {
-    let mut settings = AgentSettings {
+    let settings = AgentSettings {
         batch: BATCH,
         n_step: N_STEP,
         replay: CAPACITY,
         network: NetworkKind::Mlp,
+        hidden: HIDDEN.to_string(),
+        learning_rate: 1e-3,
         ..Default::default()
     };
-    settings.hidden = HIDDEN.to_string();
-    settings.learning_rate = 1e-3;
-    settings.statistics_rate = 0.05;
-    for pair in pairs.split(' ') {
-        let (key, value) = pair.split_once('=').unwrap();
-        settings.set(key, value).unwrap();
-    }
-    let codec = build_codec(&settings).unwrap();
+    // Statistics that move fast, where there are any: a short life would hardly show them.
+    let fast = format!("{pairs} statistics_rate=0.05");
+    let (settings, codec) =
+        configure(&fast, settings.clone()).or_else(|_| configure(pairs, settings)).unwrap();
     let mut learner = Learner::new(settings, codec, &task(observation), seed).unwrap();
     // Outputs of every head, and target outputs that differ from the online ones. One agent keeps its zeros, so that
     // all actions are equally good.
@@ -117,12 +106,15 @@ fn pointer<T>(buffer: &mut [T]) -> *mut c_void {
 impl Life {
     fn new(
         observation: ObservationSpec,
-        variants: &[&str],
+        variants: &[impl AsRef<str>],
         compile: impl FnOnce(&str) -> Option<Emulator>,
         tolerance: f64,
     ) -> Option<Life> {
-        let learners: Vec<Learner> =
-            variants.iter().zip(3..).map(|(pairs, seed)| learner(pairs, observation, seed)).collect();
+        let learners: Vec<Learner> = variants
+            .iter()
+            .zip(3..)
+            .map(|(pairs, seed)| learner(pairs.as_ref(), observation, seed))
+            .collect();
         let pitch = 5 + ACTIONS * learners.iter().map(|l| l.codec.outputs()).max()?;
         let head_at = learners[0].network.last_layer_at();
         let shape = Shape {
@@ -542,7 +534,7 @@ fn serial(text: &str) -> Option<Emulator> {
 #[test]
 fn screens_agree_to_the_bit() {
     let screen = ObservationSpec::Planes { channels: 1, height: 6, width: 6, stack: 4 };
-    let Some(mut life) = Life::new(screen, VARIANTS, serial, 0.0) else { return };
+    let Some(mut life) = Life::new(screen, &variants(), serial, 0.0) else { return };
     life.live(122);
     assert!(life.learned > 200, "{} updates were compared", life.learned);
 }
@@ -551,14 +543,14 @@ fn screens_agree_to_the_bit() {
 #[test]
 fn boards_agree_to_the_bit() {
     let board = ObservationSpec::Planes { channels: 3, height: 3, width: 5, stack: 2 };
-    let Some(mut life) = Life::new(board, &["codec=spectral", "codec=popart"], serial, 0.0) else { return };
+    let Some(mut life) = Life::new(board, &["spectral", "popart"], serial, 0.0) else { return };
     life.live(122);
 }
 
 #[test]
 fn vectors_agree_to_the_bit() {
     let vector = ObservationSpec::Vector { len: 5 };
-    let Some(mut life) = Life::new(vector, &["codec=compressed", "codec=categorical"], serial, 0.0) else {
+    let Some(mut life) = Life::new(vector, &["compressed", "categorical"], serial, 0.0) else {
         return;
     };
     life.live(122);
@@ -569,7 +561,7 @@ fn vectors_agree_to_the_bit() {
 fn teams_of_threads_agree_but_for_rounding() {
     let screen = ObservationSpec::Planes { channels: 1, height: 6, width: 6, stack: 4 };
     let teams = |text: &str| Emulator::new(text, 4, 16);
-    let Some(mut life) = Life::new(screen, VARIANTS, teams, 2e-5) else { return };
+    let Some(mut life) = Life::new(screen, &variants(), teams, 2e-5) else { return };
     life.live(50);
 }
 
@@ -577,6 +569,6 @@ fn teams_of_threads_agree_but_for_rounding() {
 #[test]
 fn a_gpu_agrees_but_for_rounding() {
     let screen = ObservationSpec::Planes { channels: 1, height: 6, width: 6, stack: 4 };
-    let Some(mut life) = Life::new(screen, VARIANTS, Emulator::on_gpu, 1e-4) else { return };
+    let Some(mut life) = Life::new(screen, &variants(), Emulator::on_gpu, 1e-4) else { return };
     life.live(122);
 }

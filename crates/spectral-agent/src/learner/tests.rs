@@ -1,8 +1,7 @@
 //! The learner on tasks small enough to know the answer.
 
 use super::*;
-use crate::codecs::{Clipped, build};
-use crate::settings::{CodecKind, WeightKind};
+use crate::codecs::{Clipped, builtin, configure};
 use spectral_core::bytes::{StateReader, StateWriter};
 
 fn task(actions: usize) -> TaskSpec {
@@ -15,25 +14,21 @@ fn task(actions: usize) -> TaskSpec {
     }
 }
 
-fn settings(pairs: &str) -> AgentSettings {
-    let mut s = AgentSettings {
+fn settings() -> AgentSettings {
+    AgentSettings {
         replay: 500,
         hidden: "32".into(),
         discount: 0.9,
         learning_rate: 1e-2,
+        adam_epsilon: 1e-8,
         ..Default::default()
-    };
-    s.adam_epsilon = 1e-8;
-    for pair in pairs.split_whitespace() {
-        let (key, value) = pair.split_once('=').unwrap();
-        s.set(key, value).unwrap();
     }
-    s
 }
 
-fn learner(pairs: &str, actions: usize) -> Learner {
-    let settings = settings(pairs);
-    let codec = build(&settings).unwrap();
+/// A learner from a text: a codec's name and settings. Without a name it is Spectral DQN.
+fn learner(text: &str, actions: usize) -> Learner {
+    let text = text.strip_prefix("codec=").map_or(format!("spectral {text}"), String::from);
+    let (settings, codec) = configure(text.trim_end(), settings()).unwrap();
     Learner::new(settings, codec, &task(actions), 5).unwrap()
 }
 
@@ -175,7 +170,7 @@ fn heads_stay_at_zero_until_their_frequency_fires() {
 
 #[test]
 fn the_greedy_action_is_that_of_the_summed_values() {
-    let codec = build(&settings("codec=spectral max_frequency=2")).unwrap();
+    let (_, codec) = configure("spectral max_frequency=2", settings()).unwrap();
     // Action 0 is best in heads 0 and 1, action 1 in the sum.
     let outputs = [0.9, 0.9, 0.0, 0.0, 0.0, 0.7];
     assert_eq!(greedy(codec.as_ref(), &outputs, &[]), (1, 2.8));
@@ -272,10 +267,9 @@ fn values_that_are_not_finite_are_reported() {
 
 #[test]
 fn metrics_have_a_value_per_column() {
-    for kind in [CodecKind::Spectral, CodecKind::Popart, CodecKind::Clipped] {
-        let mut agent = learner("", 2);
-        let settings = AgentSettings { codec: kind, weights: WeightKind::Variance, ..agent.settings.clone() };
-        agent = Learner::new(settings.clone(), build(&settings).unwrap(), &task(2), 1).unwrap();
+    for codec in builtin() {
+        let kind = codec.name();
+        let mut agent = learner(&format!("codec={kind}"), 2);
         fill(&mut agent, 400, 3.0);
         assert!(agent.drain_metrics().iter().all(Option::is_none));
         train(&mut agent, 5);

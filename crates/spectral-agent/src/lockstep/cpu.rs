@@ -10,13 +10,12 @@ use std::ops::Range;
 /// Learners that step together, one after the other, on the thread that submits.
 ///
 /// ```
-/// use spectral_agent::codecs::build;
+/// use spectral_agent::codecs::configure;
 /// use spectral_agent::learner::Learner;
 /// use spectral_agent::lockstep::{CpuGroup, Group, Seen};
-/// use spectral_agent::settings::AgentSettings;
 /// let env = spectral_env::make("catch-scale", &Default::default())?;
-/// let settings = AgentSettings { replay: 100, ..Default::default() };
-/// let learner = Learner::new(settings.clone(), build(&settings)?, env.spec(), 1)?;
+/// let (settings, codec) = configure("spectral replay=100", Default::default())?;
+/// let learner = Learner::new(settings, codec, env.spec(), 1)?;
 /// let mut group = CpuGroup::new(vec![learner]);
 /// group.stage(0, None, Seen::Vector(&vec![0.5; env.spec().observation.len()]));
 /// group.submit(false, false)?;

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::codecs::{Clipped, Compressed};
-use crate::settings::AgentSettings;
 use proptest::prelude::*;
 use spectral_core::rng::{Purpose, Stream};
 
@@ -10,7 +9,7 @@ const GAMMA: f32 = 0.9;
 
 /// Raw rewards pass through the compressed codec's encoding unchanged.
 fn raw() -> Compressed {
-    Compressed::new(&AgentSettings::default())
+    Compressed::new(&Default::default()).unwrap()
 }
 
 struct Model {

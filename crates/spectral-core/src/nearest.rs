@@ -7,7 +7,7 @@
 /// contains the other. Case does not count, nor does the choice between `-` and `_`.
 ///
 /// ```
-/// use spectral_env::nearest;
+/// use spectral_core::nearest::nearest;
 /// let tasks = ["pong-mini", "2048", "investor"];
 /// assert_eq!(nearest("pong_mnii", tasks), Some("pong-mini"));
 /// assert_eq!(nearest("xylophone", tasks), None);

@@ -1,0 +1,190 @@
+//! A task as the registry knows it: what it is called, what can be set, how it is made.
+
+use crate::env::Env;
+use crate::registry::TaskError;
+use spectral_core::settings::{Schema, Settings, Values};
+use std::fmt;
+use std::sync::Arc;
+
+type Make = dyn Fn(&Values) -> Result<Box<dyn Env>, TaskError> + Send + Sync;
+type Resolve = dyn Fn(&mut Values) -> Result<(), TaskError> + Send + Sync;
+
+/// Plain scores per episode that others are compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReferenceScores {
+    /// Mean of uniformly random play.
+    pub random: f64,
+    /// The best known or possible mean; `None` where nobody knows.
+    pub best: Option<f64>,
+    /// Where the best score comes from.
+    pub best_is: String,
+}
+
+/// A task describes itself: everything that the command, files, tests, documents and the report know about it.
+///
+/// ```
+/// use spectral_env::{TaskEntry, TaskOptions, make};
+/// let mine = TaskEntry::with_settings("my-pong", "Pong as I like it", |options: &TaskOptions| {
+///     make("pong-mini", &TaskOptions { frame_skip: 2, ..options.clone() })
+/// });
+/// let env = mine.make(&mine.schema().defaults())?;
+/// assert_eq!(env.spec().frames_per_step, 2);
+/// # Ok::<(), spectral_env::TaskError>(())
+/// ```
+#[derive(Clone)]
+pub struct TaskEntry {
+    name: String,
+    summary: String,
+    page: Option<String>,
+    scores: Option<ReferenceScores>,
+    views: Vec<String>,
+    protocol: String,
+    roms: Vec<String>,
+    variants: Vec<String>,
+    schema: Schema,
+    resolve: Arc<Resolve>,
+    make: Arc<Make>,
+}
+
+impl TaskEntry {
+    /// A task without settings, from a function that makes a fresh instance.
+    pub fn new<E: Env + 'static>(
+        name: &str,
+        summary: &str,
+        make: impl Fn() -> E + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_settings(name, summary, move |(): &()| Ok(Box::new(make())))
+    }
+
+    /// A task with settings of type `S`, from a function that makes a fresh instance of them.
+    pub fn with_settings<S: Settings>(
+        name: &str,
+        summary: &str,
+        make: impl Fn(&S) -> Result<Box<dyn Env>, TaskError> + Send + Sync + 'static,
+    ) -> Self {
+        TaskEntry {
+            name: name.into(),
+            summary: summary.into(),
+            page: None,
+            scores: None,
+            views: Vec::new(),
+            protocol: "quick".into(),
+            roms: Vec::new(),
+            variants: Vec::new(),
+            schema: Schema::of::<S>(),
+            resolve: Arc::new(|_| Ok(())),
+            make: Arc::new(move |values| make(&values.read::<S>()?)),
+        }
+    }
+
+    /// The page that describes it, in the project's repository.
+    pub fn page(mut self, page: &str) -> Self {
+        self.page = Some(page.into());
+        self
+    }
+
+    /// Scores that others are compared with.
+    pub fn scores(mut self, random: f64, best: Option<f64>, best_is: &str) -> Self {
+        self.scores = Some(ReferenceScores { random, best, best_is: best_is.into() });
+        self
+    }
+
+    /// How the task can be seen, for lists.
+    pub fn views<T: AsRef<str>>(mut self, views: &[T]) -> Self {
+        self.views = views.iter().map(|view| view.as_ref().to_string()).collect();
+        self
+    }
+
+    /// The protocol that runs of this task have unless another is chosen; `quick` if this is never called.
+    pub fn protocol(mut self, protocol: &str) -> Self {
+        self.protocol = protocol.into();
+        self
+    }
+
+    /// The games whose ROMs the task needs.
+    pub fn roms(mut self, games: &[&str]) -> Self {
+        self.roms = games.iter().map(|game| game.to_string()).collect();
+        self
+    }
+
+    /// Settings worth a test beside the defaults: each a text like `"observation=planes"`.
+    pub fn variants(mut self, variants: &[&str]) -> Self {
+        self.variants.extend(variants.iter().map(|text| text.to_string()));
+        self
+    }
+
+    /// A function that replaces settings such as `auto` by what they stand for, before they are written down.
+    pub fn resolve_settings<S: Settings>(
+        mut self,
+        resolve: impl Fn(&mut S) -> Result<(), TaskError> + Send + Sync + 'static,
+    ) -> Self {
+        self.resolve = Arc::new(move |values| {
+            let mut typed = values.read::<S>()?;
+            resolve(&mut typed)?;
+            *values = typed.values();
+            Ok(())
+        });
+        self
+    }
+
+    /// The task's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line on what it is.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// The page that describes it, if it has one.
+    pub fn documentation(&self) -> Option<&str> {
+        self.page.as_deref()
+    }
+
+    /// Scores that others are compared with, if they are known.
+    pub fn reference_scores(&self) -> Option<&ReferenceScores> {
+        self.scores.as_ref()
+    }
+
+    /// How the task can be seen.
+    pub fn observations(&self) -> &[String] {
+        &self.views
+    }
+
+    /// The protocol that its runs have unless another is chosen.
+    pub fn default_protocol(&self) -> &str {
+        &self.protocol
+    }
+
+    /// The games whose ROMs the task needs.
+    pub fn games(&self) -> &[String] {
+        &self.roms
+    }
+
+    /// Settings worth a test beside the defaults.
+    pub fn test_variants(&self) -> &[String] {
+        &self.variants
+    }
+
+    /// What can be set about it.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Replaces settings such as `auto` by what they stand for; an error says what the task has instead.
+    pub fn resolve(&self, values: &mut Values) -> Result<(), TaskError> {
+        (self.resolve)(values)
+    }
+
+    /// A fresh instance. [`Env::reset`] begins its first episode.
+    pub fn make(&self, values: &Values) -> Result<Box<dyn Env>, TaskError> {
+        (self.make)(values)
+    }
+}
+
+impl fmt::Debug for TaskEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskEntry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
