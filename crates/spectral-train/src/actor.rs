@@ -1,11 +1,11 @@
 //! The side of an agent that faces its task: environment, exploration, counters, schedule and files.
 //!
 //! What it learns with lives elsewhere: beside it on a CPU ([`AgentRun`](crate::agent_run::AgentRun)), or with a whole group
-//! on a device ([`Pipeline`](crate::pipeline::Pipeline)). Both play the same steps through this file.
+//! on a device ([`DevicePopulation`](crate::pipeline::DevicePopulation)). Both play the same steps through this file.
 
 use crate::error::TrainError;
+use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
-use crate::sinks::{Episode, Recorded, Sinks};
 use crate::store::{Field, StoreError};
 use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
@@ -70,8 +70,8 @@ struct Counters {
 /// Metric files, which a restored agent opens only once its whole checkpoint has proved sound.
 enum Files {
     Closed,
-    Recorded(Recorded),
-    Open(Box<Sinks>),
+    Recorded(RecordedFiles),
+    Open(Box<MetricsWriter>),
 }
 
 impl Clock {
@@ -113,7 +113,7 @@ impl Actor {
     /// Makes the agent's files in `folder`; `learner` names the learner's metrics.
     pub fn create_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         let by_score = self.env.spec().max_player_score > 0;
-        self.files = Files::Open(Box::new(Sinks::create(folder, &columns(learner), by_score)?));
+        self.files = Files::Open(Box::new(MetricsWriter::create(folder, &columns(learner), by_score)?));
         Ok(())
     }
 
@@ -128,14 +128,14 @@ impl Actor {
     /// Cuts the agent's files back to where the checkpoint left them, and goes on with them.
     pub fn open_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         if let Files::Recorded(recorded) = &self.files {
-            self.files = Files::Open(Box::new(Sinks::resume(folder, &columns(learner), recorded)?));
+            self.files = Files::Open(Box::new(MetricsWriter::resume(folder, &columns(learner), recorded)?));
         }
         Ok(())
     }
 
-    fn sinks(&mut self) -> &mut Sinks {
+    fn writer(&mut self) -> &mut MetricsWriter {
         match &mut self.files {
-            Files::Open(sinks) => sinks,
+            Files::Open(writer) => writer,
             _ => unreachable!("files are opened before the first step"),
         }
     }
@@ -203,7 +203,7 @@ impl Actor {
         let rate = (1.0 / c.episodes as f64).max(0.05);
         c.recent_score += rate * (episode.score - c.recent_score);
         (c.episode_steps, c.episode_return, c.episode_score) = (0, 0.0, 0.0);
-        Ok(self.sinks().episode(episode)?)
+        Ok(self.writer().episode(episode)?)
     }
 
     /// Whether the learner is to be updated in the step under way, once its action is chosen.
@@ -243,7 +243,7 @@ impl Actor {
             c.saturated.into(),
         ];
         row.extend(learner.into_iter().map(Field::from));
-        Ok(self.sinks().metrics(&row, td)?)
+        Ok(self.writer().metrics(&row, td)?)
     }
 
     /// Stops the agent for good.
@@ -322,7 +322,7 @@ impl Actor {
         out.blob(self.stopped.as_deref().unwrap_or("").as_bytes());
         self.env.save(&mut out);
         learner(&mut out)?;
-        self.sinks().save(&mut out)?;
+        self.writer().save(&mut out)?;
         Ok(out.into_bytes())
     }
 
@@ -338,7 +338,7 @@ impl Actor {
         self.stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
         self.env.restore(&mut from)?;
         learner(&mut from)?;
-        self.files = Files::Recorded(Recorded::read(&mut from)?);
+        self.files = Files::Recorded(RecordedFiles::read(&mut from)?);
         from.finish()
     }
 }

@@ -49,7 +49,7 @@ impl Observer for () {}
 
 /// The work from one checkpoint to the next.
 #[derive(Clone, Copy)]
-pub struct Sitting<'a> {
+pub struct TrainSlice<'a> {
     /// Frames per agent at the run's end.
     pub frames: u64,
     /// When the checkpoint is due.
@@ -60,7 +60,7 @@ pub struct Sitting<'a> {
     pub observer: &'a dyn Observer,
 }
 
-impl Sitting<'_> {
+impl TrainSlice<'_> {
     /// Whether the user wants it to end.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
@@ -99,5 +99,5 @@ pub trait Population {
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_>;
 
     /// Trains until the checkpoint is due, everything is done, or the user interrupts. All agents end between two steps.
-    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError>;
+    fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError>;
 }

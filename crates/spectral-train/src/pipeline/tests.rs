@@ -301,7 +301,7 @@ fn an_interrupted_run_goes_on_with_other_groups() {
         assert_eq!(outcome.status, Status::Interrupted);
         let frames: Vec<u64> = outcome.agents.iter().map(|a| a.frames).collect();
         let (least, most) = (*frames.iter().min().unwrap(), *frames.iter().max().unwrap());
-        assert!(most - least <= super::LONGEST_LEAD + 3, "{frames:?}");
+        assert!(most - least <= super::MAX_LEAD + 3, "{frames:?}");
         drop(trainer);
         // A nearer end than planned, to keep the test short.
         let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();

@@ -8,7 +8,7 @@ use crate::actor::Actor;
 use crate::agent_run::AgentRun;
 use crate::error::TrainError;
 use crate::plan::Plan;
-use crate::population::{AgentProgress, Population, Sitting, TICK};
+use crate::population::{AgentProgress, Population, TICK, TrainSlice};
 use crate::store::Records;
 use crate::workshop::Workshop;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -18,30 +18,30 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a thread stays with one agent.
-const SLICE: Duration = Duration::from_millis(50);
+const AGENT_TIME: Duration = Duration::from_millis(50);
 /// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
-const SHORTEST_TICK: Duration = Duration::from_millis(2);
+const MIN_TICK: Duration = Duration::from_millis(2);
 /// More threads than any machine has for this.
-const MOST_THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 /// Agents that train one by one on the threads of a CPU.
-pub struct Cores {
+pub struct CpuPopulation {
     agents: Vec<AgentRun>,
     /// One pool per worker; its threads share the large matrix products of the agent at hand.
     pools: Vec<ThreadPool>,
 }
 
-impl Cores {
+impl CpuPopulation {
     /// A fresh population.
     pub fn new(plan: &Plan, workshop: &Workshop) -> Result<Self, TrainError> {
         let pools = pools(plan)?;
         let agents =
             plan.agents.iter().map(|agent| AgentRun::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
-        Ok(Cores { agents, pools })
+        Ok(CpuPopulation { agents, pools })
     }
 }
 
-impl Population for Cores {
+impl Population for CpuPopulation {
     fn len(&self) -> usize {
         self.agents.len()
     }
@@ -80,8 +80,8 @@ impl Population for Cores {
         Box::new(self.agents[agent].learner.replay_mut())
     }
 
-    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError> {
-        let Sitting { frames, due, observer, .. } = sitting;
+    fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
+        let TrainSlice { frames, due, observer, .. } = slice;
         let progress =
             Mutex::new(self.agents.iter().map(|a| AgentProgress::of(&a.actor)).collect::<Vec<_>>());
         let active = self.agents.iter_mut().enumerate().filter(|(_, a)| a.actor.is_active(frames));
@@ -89,17 +89,17 @@ impl Population for Cores {
         let failure: Mutex<Option<TrainError>> = Mutex::new(None);
         let (running, ended) = (Mutex::new(self.pools.len()), Condvar::new());
         let stop = AtomicBool::new(false);
-        let halt = || stop.load(Ordering::Relaxed) || sitting.interrupted();
+        let halt = || stop.load(Ordering::Relaxed) || slice.interrupted();
         let worker = || {
             let _ended = Ended { running: &running, ended: &ended, stop: &stop };
             while !halt() {
                 let Some((index, agent)) = take_furthest_behind(&queue) else { break };
-                let slice = Instant::now() + SLICE;
+                let until = Instant::now() + AGENT_TIME;
                 let mut count = 0u32;
                 let result = agent.advance(frames, || {
                     count += 1;
                     // Reading the clock at every step would cost as much as a built-in task's step.
-                    count.is_multiple_of(16) && (Instant::now() >= slice || halt())
+                    count.is_multiple_of(16) && (Instant::now() >= until || halt())
                 });
                 lock(&progress)[index] = AgentProgress::of(&agent.actor);
                 if let Err(error) = result {
@@ -116,7 +116,7 @@ impl Population for Cores {
             }
             let mut left = lock(&running);
             while *left > 0 {
-                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(SHORTEST_TICK);
+                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(MIN_TICK);
                 left = ended.wait_timeout(left, tick).unwrap_or_else(|e| e.into_inner()).0;
                 drop(left);
                 observer.tick(&lock(&progress));
@@ -164,8 +164,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
     match plan.threads {
         0 => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
-        n if n <= MOST_THREADS => Ok(n),
-        n => Err(TrainError::Usage(format!("{n} threads are too many: 1 to {MOST_THREADS}, or 0 for all"))),
+        n if n <= MAX_THREADS => Ok(n),
+        n => Err(TrainError::Usage(format!("{n} threads are too many: 1 to {MAX_THREADS}, or 0 for all"))),
     }
 }
 

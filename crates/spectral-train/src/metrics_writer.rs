@@ -23,7 +23,7 @@ pub struct Episode {
 }
 
 /// The open files of one agent.
-pub struct Sinks {
+pub struct MetricsWriter {
     episodes: CsvWriter,
     metrics: CsvWriter,
     td_error: Option<CsvWriter>,
@@ -31,7 +31,7 @@ pub struct Sinks {
     columns: Vec<String>,
 }
 
-impl Sinks {
+impl MetricsWriter {
     /// Opens fresh files in `folder`, replacing what an earlier attempt without a checkpoint left there.
     pub fn create(folder: &Path, columns: &[String], by_score: bool) -> Result<Self, StoreError> {
         std::fs::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
@@ -43,7 +43,7 @@ impl Sinks {
         }
         let header = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
         let td_header = header(&["frame", "player_score", "abs_error", "abs_target"]);
-        let sinks = Sinks {
+        let writer = MetricsWriter {
             episodes: CsvWriter::create(
                 &folder.join(EPISODES),
                 &header(&["frame", "return", "score", "length"]),
@@ -57,7 +57,7 @@ impl Sinks {
         for made in folder.ancestors().take(3) {
             sync_folder(made)?;
         }
-        Ok(sinks)
+        Ok(writer)
     }
 
     /// One episode.
@@ -118,10 +118,10 @@ impl Sinks {
     }
 
     /// Opens the files of an interrupted run and cuts them back to the recorded lengths.
-    pub fn resume(folder: &Path, columns: &[String], at: &Recorded) -> Result<Self, StoreError> {
+    pub fn resume(folder: &Path, columns: &[String], at: &RecordedFiles) -> Result<Self, StoreError> {
         sweep_temporaries(folder)?;
         let [episodes, metrics, td_error] = at.lengths;
-        Ok(Sinks {
+        Ok(MetricsWriter {
             episodes: CsvWriter::resume(&folder.join(EPISODES), episodes)?,
             metrics: CsvWriter::resume(&folder.join(METRICS), metrics)?,
             td_error: (td_error > 0)
@@ -137,15 +137,15 @@ impl Sinks {
 ///
 /// Reading it touches no file, so that a checkpoint that turns out to be damaged further on has cut nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedFiles {
     /// Of the three tables; the last is 0 if the task has no player's score.
     lengths: [u64; 3],
     events: String,
     events_length: u64,
 }
 
-impl Recorded {
-    /// Reads what [`Sinks::save`] wrote.
+impl RecordedFiles {
+    /// Reads what [`MetricsWriter::save`] wrote.
     pub fn read(from: &mut StateReader<'_>) -> Result<Self, StateError> {
         let lengths = [from.u64()?, from.u64()?, from.u64()?];
         let events = String::from_utf8_lossy(from.blob()?).into_owned();
@@ -153,7 +153,7 @@ impl Recorded {
         if Path::new(&events).file_name().is_none_or(|f| f.to_string_lossy() != events) {
             return Err(StateError(format!("'{events}' is no event file")));
         }
-        Ok(Recorded { lengths, events, events_length: from.u64()? })
+        Ok(RecordedFiles { lengths, events, events_length: from.u64()? })
     }
 
     /// Whether every file is there and long enough to be cut back.

@@ -1,8 +1,8 @@
 //! One group of the pipeline and the order of its work.
 
-use super::crew::Crew;
+use super::actor_slot::{ActorSlot, Phase};
 use super::lock;
-use super::seat::{Phase, Seat};
+use super::worker_pool::WorkerPool;
 use crate::error::TrainError;
 use crate::population::AgentProgress;
 use spectral_agent::learner::NotFinite;
@@ -29,11 +29,11 @@ enum Stage {
 }
 
 /// A group at work: the device's side and the tasks' side of the same agents.
-pub(super) struct Team<'a> {
-    /// Its sheet on the crew's board.
+pub(super) struct GroupDriver<'a> {
+    /// Its sheet on the pool's board.
     number: usize,
     group: &'a mut dyn Group,
-    seats: &'a [Mutex<Seat>],
+    slots: &'a [Mutex<ActorSlot>],
     /// Frames per agent at the run's end.
     frames: u64,
     /// The step at which those that take part stand.
@@ -44,15 +44,15 @@ pub(super) struct Team<'a> {
     outcomes: Vec<(usize, Outcome)>,
 }
 
-impl<'a> Team<'a> {
+impl<'a> GroupDriver<'a> {
     pub(super) fn new(
         number: usize,
         group: &'a mut dyn Group,
-        seats: &'a [Mutex<Seat>],
+        slots: &'a [Mutex<ActorSlot>],
         frames: u64,
     ) -> Self {
-        let outcomes = Vec::with_capacity(seats.len());
-        Team { number, group, seats, frames, steps: 0, until: 0, stage: Stage::Idle, outcomes }
+        let outcomes = Vec::with_capacity(slots.len());
+        GroupDriver { number, group, slots, frames, steps: 0, until: 0, stage: Stage::Idle, outcomes }
     }
 
     /// Whether nothing is left to do in this sitting.
@@ -77,88 +77,88 @@ impl<'a> Team<'a> {
 
     /// Where its agents stand; to be asked while no thread plays for them.
     pub(super) fn progress(&self, progress: &mut [AgentProgress]) {
-        for (progress, seat) in progress.iter_mut().zip(self.seats) {
-            *progress = AgentProgress::of(&lock(seat).actor);
+        for (progress, slot) in progress.iter_mut().zip(self.slots) {
+            *progress = AgentProgress::of(&lock(slot).actor);
         }
     }
 
     /// Lets those furthest behind take part, and has their tasks looked at. Those that are ahead, as after a sitting on a
     /// CPU, wait for them: an update is one for all that take part.
-    pub(super) fn start(&mut self, crew: &mut Crew<'_>) {
+    pub(super) fn start(&mut self, pool: &mut WorkerPool<'_>) {
         self.stage = Stage::Idle;
-        let steps = |seat: &Mutex<Seat>| {
-            let seat = lock(seat);
-            seat.actor.is_active(self.frames).then(|| seat.actor.steps())
+        let steps = |slot: &Mutex<ActorSlot>| {
+            let slot = lock(slot);
+            slot.actor.is_active(self.frames).then(|| slot.actor.steps())
         };
-        let Some(behind) = self.seats.iter().filter_map(steps).min() else { return };
+        let Some(behind) = self.slots.iter().filter_map(steps).min() else { return };
         self.steps = behind;
         self.until = u64::MAX;
-        for seat in self.seats {
-            let mut seat = lock(seat);
-            seat.takes_part = seat.actor.is_active(self.frames) && seat.actor.steps() == behind;
-            let stops_at = match seat.takes_part {
-                true => seat.actor.steps_of(self.frames),
-                false if seat.actor.is_active(self.frames) => seat.actor.steps(),
+        for slot in self.slots {
+            let mut slot = lock(slot);
+            slot.takes_part = slot.actor.is_active(self.frames) && slot.actor.steps() == behind;
+            let stops_at = match slot.takes_part {
+                true => slot.actor.steps_of(self.frames),
+                false if slot.actor.is_active(self.frames) => slot.actor.steps(),
                 false => u64::MAX,
             };
             self.until = self.until.min(stops_at);
         }
-        self.post(crew, Phase::Begin, Stage::Beginning);
+        self.post(pool, Phase::Begin, Stage::Beginning);
     }
 
     /// Goes on if what it waits for has come; false if not. One step is: the device's answer is taken and threads play it;
     /// when they have, the device is handed what it brought. `last` ends between two steps, with nothing left on the
     /// way.
-    pub(super) fn advance(&mut self, crew: &mut Crew<'_>, last: bool) -> Result<bool, TrainError> {
+    pub(super) fn advance(&mut self, pool: &mut WorkerPool<'_>, last: bool) -> Result<bool, TrainError> {
         match self.stage {
             Stage::Idle => return Ok(false),
             Stage::OnDevice if self.group.ready()? => {
                 self.collect()?;
-                let none_left = !self.seats.iter().any(|seat| lock(seat).takes_part);
+                let none_left = !self.slots.iter().any(|slot| lock(slot).takes_part);
                 let ends = last || none_left || self.steps + 1 >= self.until;
                 let phase = if ends { Phase::Last } else { Phase::Step };
-                self.post(crew, phase, Stage::Stepping { ends, last });
+                self.post(pool, phase, Stage::Stepping { ends, last });
             }
-            Stage::Beginning if crew.is_done(self.number) => self.submit()?,
-            Stage::Stepping { ends, last } if crew.is_done(self.number) => self.finish(crew, ends, last)?,
+            Stage::Beginning if pool.is_done(self.number) => self.submit()?,
+            Stage::Stepping { ends, last } if pool.is_done(self.number) => self.finish(pool, ends, last)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     /// After threads have played.
-    fn finish(&mut self, crew: &mut Crew<'_>, ends: bool, last: bool) -> Result<(), TrainError> {
+    fn finish(&mut self, pool: &mut WorkerPool<'_>, ends: bool, last: bool) -> Result<(), TrainError> {
         self.steps += 1;
         self.review()?;
-        if !ends && self.seats.iter().any(|seat| lock(seat).takes_part) {
+        if !ends && self.slots.iter().any(|slot| lock(slot).takes_part) {
             return self.submit();
         }
         self.settle()?;
         self.stage = Stage::Idle;
         if !last {
-            self.start(crew);
+            self.start(pool);
         }
         Ok(())
     }
 
-    fn post(&mut self, crew: &mut Crew<'_>, phase: Phase, stage: Stage) {
-        crew.post(self.number, phase as u8, self.seats.len());
+    fn post(&mut self, pool: &mut WorkerPool<'_>, phase: Phase, stage: Stage) {
+        pool.post(self.number, phase as u8, self.slots.len());
         self.stage = stage;
     }
 
     fn submit(&mut self) -> Result<(), TrainError> {
-        let due = |due: fn(&Seat) -> bool| {
-            let mut part = self.seats.iter().map(lock).filter(|seat| seat.takes_part).peekable();
-            part.peek().is_some() && part.all(|seat| due(&seat))
+        let due = |due: fn(&ActorSlot) -> bool| {
+            let mut part = self.slots.iter().map(lock).filter(|slot| slot.takes_part).peekable();
+            part.peek().is_some() && part.all(|slot| due(&slot))
         };
         // All have the same schedule. Only where replay is filling anew after a light checkpoint can some be later.
-        let update = due(|seat| seat.actor.update_due());
-        let refresh = due(|seat| seat.actor.refresh_due());
-        for (agent, seat) in self.seats.iter().enumerate() {
-            let mut seat = lock(seat);
-            if seat.takes_part {
-                let outcome = seat.outcome.take();
-                self.group.stage(agent, outcome, seat.seen());
+        let update = due(|slot| slot.actor.update_due());
+        let refresh = due(|slot| slot.actor.refresh_due());
+        for (agent, slot) in self.slots.iter().enumerate() {
+            let mut slot = lock(slot);
+            if slot.takes_part {
+                let outcome = slot.outcome.take();
+                self.group.stage(agent, outcome, slot.seen());
             }
         }
         self.group.submit(update, refresh)?;
@@ -168,15 +168,15 @@ impl<'a> Team<'a> {
 
     /// Waits for the device and hands its decisions to the threads.
     fn collect(&mut self) -> Result<(), TrainError> {
-        let stopped = hear(self.group.wait()?, self.seats);
+        let stopped = hear(self.group.wait()?, self.slots);
         if stopped { self.log() } else { Ok(()) }
     }
 
     /// After threads have played: failures of files end the run; metrics are written where they are due, before the device
     /// learns anything more.
     fn review(&mut self) -> Result<(), TrainError> {
-        for seat in self.seats {
-            if let Some(failure) = lock(seat).failure.take() {
+        for slot in self.slots {
+            if let Some(failure) = lock(slot).failure.take() {
                 return Err(failure);
             }
         }
@@ -185,47 +185,47 @@ impl<'a> Team<'a> {
 
     fn settle(&mut self) -> Result<(), TrainError> {
         self.outcomes.clear();
-        for (agent, seat) in self.seats.iter().enumerate() {
-            let mut seat = lock(seat);
-            if seat.takes_part {
-                self.outcomes.extend(seat.outcome.take().map(|outcome| (agent, outcome)));
+        for (agent, slot) in self.slots.iter().enumerate() {
+            let mut slot = lock(slot);
+            if slot.takes_part {
+                self.outcomes.extend(slot.outcome.take().map(|outcome| (agent, outcome)));
             }
         }
         if self.outcomes.is_empty() {
             return Ok(());
         }
-        let stopped = hear(self.group.settle(&self.outcomes)?, self.seats);
+        let stopped = hear(self.group.settle(&self.outcomes)?, self.slots);
         if stopped { self.log() } else { Ok(()) }
     }
 
     fn log(&mut self) -> Result<(), TrainError> {
-        (0..self.seats.len()).try_for_each(|agent| self.log_agent(agent))
+        (0..self.slots.len()).try_for_each(|agent| self.log_agent(agent))
     }
 
     /// Writes an agent's row of metrics if it is due and not written yet.
     fn log_agent(&mut self, agent: usize) -> Result<(), TrainError> {
-        let mut seat = lock(&self.seats[agent]);
-        if !seat.unlogged || !seat.actor.log_due() {
+        let mut slot = lock(&self.slots[agent]);
+        if !slot.unlogged || !slot.actor.log_due() {
             return Ok(());
         }
-        seat.unlogged = false;
+        slot.unlogged = false;
         let group = &mut self.group;
         let (updates, metrics) = (group.updates(agent)?, group.drain_metrics(agent)?);
         let td = group.td_by_score(agent)?;
-        seat.actor.log(updates, metrics, td.into_iter())
+        slot.actor.log(updates, metrics, td.into_iter())
     }
 }
 
 /// Hands decisions to those that take part, and stops those whose values are not finite; whether there are any.
-fn hear(decisions: &[Decision], seats: &[Mutex<Seat>]) -> bool {
+fn hear(decisions: &[Decision], slots: &[Mutex<ActorSlot>]) -> bool {
     let mut stopped = false;
-    for (decision, seat) in decisions.iter().zip(seats) {
-        let mut seat = lock(seat);
-        if seat.takes_part {
-            seat.greedy = decision.action;
+    for (decision, slot) in decisions.iter().zip(slots) {
+        let mut slot = lock(slot);
+        if slot.takes_part {
+            slot.greedy = decision.action;
             if let Some(update) = decision.not_finite {
-                seat.actor.stop(NotFinite { update }.to_string());
-                seat.takes_part = false;
+                slot.actor.stop(NotFinite { update }.to_string());
+                slot.takes_part = false;
                 stopped = true;
             }
         }

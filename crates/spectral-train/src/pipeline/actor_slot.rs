@@ -26,7 +26,7 @@ impl Phase {
 
 /// An agent without its learner. On cache lines of its own: its neighbours are at work on other cores.
 #[repr(align(128))]
-pub(super) struct Seat {
+pub(super) struct ActorSlot {
     pub(super) actor: Actor,
     observation: Buffer,
     /// The device's action for the observation.
@@ -49,7 +49,7 @@ enum Buffer {
     LentFloats(Box<dyn Lent>),
 }
 
-impl Seat {
+impl ActorSlot {
     pub(super) fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
         let actor = Actor::new(plan, agent, workshop)?;
         let spec = actor.task().observation;
@@ -58,7 +58,7 @@ impl Seat {
             ObservationSpec::Vector { len } => Buffer::Floats(vec![0.0; len]),
         };
         let (greedy, outcome, takes_part, unlogged, failure) = (0, None, false, false, None);
-        Ok(Seat { actor, observation, greedy, outcome, takes_part, unlogged, failure })
+        Ok(ActorSlot { actor, observation, greedy, outcome, takes_part, unlogged, failure })
     }
 
     /// The agent as a device makes it.

@@ -87,7 +87,7 @@ impl Group for Late {
     }
 }
 
-fn pipeline(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> Pipeline {
+fn pipeline(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> DevicePopulation {
     let mut config = Configuration::default();
     for pair in [
         "task=exponential-pong-mini",
@@ -103,7 +103,7 @@ fn pipeline(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> P
         config.set(pair).unwrap();
     }
     let plan = Plan { groups, threads, ..config.plan().unwrap() };
-    let mut pipeline = Pipeline::new(&plan, &Workshop::default(), &Chosen::CpuLockstep).unwrap();
+    let mut pipeline = DevicePopulation::new(&plan, &Workshop::default(), &Chosen::CpuLockstep).unwrap();
     for (number, agent) in plan.agents.iter().enumerate() {
         let at = folder.join(name).join(&agent.id);
         std::fs::create_dir_all(&at).unwrap();
@@ -114,7 +114,7 @@ fn pipeline(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> P
 }
 
 /// Wraps every group; the first is the slowest.
-fn delayed(mut pipeline: Pipeline, left: u64) -> Pipeline {
+fn delayed(mut pipeline: DevicePopulation, left: u64) -> DevicePopulation {
     let groups = std::mem::take(&mut pipeline.groups).into_iter().enumerate();
     let late = |(number, group): (usize, Box<dyn Group>)| {
         let delay = Duration::from_micros(500 / (1 + number as u64).pow(2));
@@ -124,12 +124,12 @@ fn delayed(mut pipeline: Pipeline, left: u64) -> Pipeline {
     pipeline
 }
 
-fn train(pipeline: &mut Pipeline, frames: u64, due: Duration) -> Result<(), TrainError> {
+fn train(pipeline: &mut DevicePopulation, frames: u64, due: Duration) -> Result<(), TrainError> {
     let interrupt = AtomicBool::new(false);
-    pipeline.train(Sitting { frames, due: Instant::now() + due, interrupt: &interrupt, observer: &() })
+    pipeline.train(TrainSlice { frames, due: Instant::now() + due, interrupt: &interrupt, observer: &() })
 }
 
-fn model(pipeline: &mut Pipeline, agent: usize) -> Vec<u8> {
+fn model(pipeline: &mut DevicePopulation, agent: usize) -> Vec<u8> {
     let mut out = StateWriter::default();
     pipeline.save_model(agent, &mut out).unwrap();
     out.into_bytes()
@@ -147,7 +147,7 @@ fn a_device_that_takes_its_time_changes_nothing() {
             train(&mut found, 400, Duration::from_millis(20)).unwrap();
             let steps: Vec<u64> = (0..6).map(|agent| found.actor(agent).steps()).collect();
             let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
-            assert!(most - least <= LONGEST_LEAD + 3, "{steps:?}");
+            assert!(most - least <= MAX_LEAD + 3, "{steps:?}");
         }
         for agent in 0..6 {
             assert_eq!(found.actor(agent).steps(), expected.actor(agent).steps());

@@ -1,4 +1,4 @@
-//! Cores for threads, where some are slower than others.
+//! CpuPopulation for threads, where some are slower than others.
 //!
 //! On a rented machine the twin of a core may be busy with somebody else's work, which nothing says: the same step of a game
 //! then takes half as long again there, for seconds or minutes. A group waits for its slowest agent. So threads that have free
@@ -21,7 +21,7 @@ const BETWEEN_TRIALS: u64 = 500;
 const FORGOTTEN: u64 = 20_000;
 
 /// All cores that threads may be tied to.
-pub(super) struct Places {
+pub(super) struct CorePinning {
     places: Vec<Place>,
     made: Instant,
     /// When somebody last tried a core that nobody knew, in milliseconds.
@@ -37,8 +37,8 @@ struct Place {
 }
 
 /// One thread's place, and what it has seen of it.
-pub(super) struct Seated<'a> {
-    places: &'a Places,
+pub(super) struct PinnedThread<'a> {
+    places: &'a CorePinning,
     at: usize,
     parts: u32,
     nanoseconds: u64,
@@ -46,26 +46,30 @@ pub(super) struct Seated<'a> {
     tie: fn(usize),
 }
 
-impl Places {
+impl CorePinning {
     /// The cores in the order in which they are to be taken.
-    pub(super) fn new(cores: &[usize]) -> Places {
+    pub(super) fn new(cores: &[usize]) -> CorePinning {
         let place = |&core: &usize| Place {
             core,
             taken: AtomicBool::new(false),
             mean: AtomicU64::new(0),
             known: AtomicU64::new(0),
         };
-        Places { places: cores.iter().map(place).collect(), made: Instant::now(), tried: AtomicU64::new(0) }
+        CorePinning {
+            places: cores.iter().map(place).collect(),
+            made: Instant::now(),
+            tried: AtomicU64::new(0),
+        }
     }
 
     /// Gives the calling thread the core with this number in their order; several may share one.
-    pub(super) fn seat(&self, number: usize, tie: fn(usize)) -> Seated<'_> {
+    pub(super) fn seat(&self, number: usize, tie: fn(usize)) -> PinnedThread<'_> {
         let at = number % self.places.len().max(1);
         if let Some(place) = self.places.get(at) {
             place.taken.store(true, SeqCst);
             tie(place.core);
         }
-        Seated { places: self, at, parts: 0, nanoseconds: 0, tie }
+        PinnedThread { places: self, at, parts: 0, nanoseconds: 0, tie }
     }
 
     /// Milliseconds since these were made, from 1 on.
@@ -101,7 +105,7 @@ impl Places {
     }
 }
 
-impl Seated<'_> {
+impl PinnedThread<'_> {
     /// Says how long a part took, and moves now and then.
     pub(super) fn worked(&mut self, nanoseconds: u64) {
         if nanoseconds < NOTHING {
@@ -143,17 +147,17 @@ mod tests {
         // Nanoseconds of a part on each core; two of them change places halfway.
         let mut speed = [90u64, 50, 88, 91, 52, 89, 50, 87];
         let cores: Vec<usize> = (0..speed.len()).collect();
-        let places = Places::new(&cores);
-        let mut seats: Vec<Seated<'_>> = (1..4).map(|number| places.seat(number, nowhere)).collect();
+        let places = CorePinning::new(&cores);
+        let mut slots: Vec<PinnedThread<'_>> = (1..4).map(|number| places.seat(number, nowhere)).collect();
         for millisecond in 1..60_000 {
             if millisecond == 30_000 {
                 speed.swap(4, 5);
             }
-            for seat in &mut seats {
+            for seat in &mut slots {
                 let noise = (millisecond + seat.at as u64) % 5;
                 seat.compare(speed[seat.at] + noise, millisecond);
             }
-            let mut at: Vec<usize> = seats.iter().map(|seat| seat.at).collect();
+            let mut at: Vec<usize> = slots.iter().map(|seat| seat.at).collect();
             at.sort_unstable();
             at.dedup();
             assert_eq!(at.len(), 3, "nobody shares a core");
@@ -161,16 +165,16 @@ mod tests {
                 assert_eq!(at, [1, 4, 6]);
             }
         }
-        let at: Vec<usize> = seats.iter().map(|seat| seat.at).collect();
+        let at: Vec<usize> = slots.iter().map(|seat| seat.at).collect();
         assert!(at.contains(&1) && at.contains(&6) && at.contains(&5), "{at:?}");
     }
 
     #[test]
     fn nobody_moves_for_differences_of_chance_or_with_nowhere_to_go() {
-        let places = Places::new(&[3, 5, 7, 9]);
-        let mut alike: Vec<Seated<'_>> = (0..2).map(|number| places.seat(number, nowhere)).collect();
-        let full = Places::new(&[3, 5]);
-        let mut unlike: Vec<Seated<'_>> = (0..2).map(|number| full.seat(number, nowhere)).collect();
+        let places = CorePinning::new(&[3, 5, 7, 9]);
+        let mut alike: Vec<PinnedThread<'_>> = (0..2).map(|number| places.seat(number, nowhere)).collect();
+        let full = CorePinning::new(&[3, 5]);
+        let mut unlike: Vec<PinnedThread<'_>> = (0..2).map(|number| full.seat(number, nowhere)).collect();
         for millisecond in 1..30_000 {
             for (number, seat) in alike.iter_mut().enumerate() {
                 seat.compare(100 + (millisecond + number as u64) % 9, millisecond);
@@ -182,15 +186,15 @@ mod tests {
             }
         }
         // More threads than cores, or none that is known.
-        assert_eq!((full.seat(2, nowhere).at, Places::new(&[]).seat(2, nowhere).at), (0, 0));
-        Places::new(&[]).seat(0, nowhere).worked(NOTHING);
+        assert_eq!((full.seat(2, nowhere).at, CorePinning::new(&[]).seat(2, nowhere).at), (0, 0));
+        CorePinning::new(&[]).seat(0, nowhere).worked(NOTHING);
     }
 
     #[test]
     fn a_thread_is_tied_where_it_sits_and_looks_round_after_a_window() {
         use std::sync::atomic::AtomicUsize;
         static TIED: AtomicUsize = AtomicUsize::new(0);
-        let places = Places::new(&[30, 50, 70]);
+        let places = CorePinning::new(&[30, 50, 70]);
         let mut seat = places.seat(1, |core| TIED.store(core, SeqCst));
         assert_eq!(TIED.load(SeqCst), 50);
         places.places[2].mean.store(10_000, Relaxed);
