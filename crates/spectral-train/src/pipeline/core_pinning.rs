@@ -1,137 +1,146 @@
-//! CpuPopulation for threads, where some are slower than others.
+//! Pins worker threads to cores, and moves them away from slow ones.
 //!
-//! On a rented machine the twin of a core may be busy with somebody else's work, which nothing says: the same step of a game
-//! then takes half as long again there, for seconds or minutes. A group waits for its slowest agent. So threads that have free
-//! cores to go to compare how long their parts take, and move to where parts take less; now and then one of those that are
-//! slow tries a core that nobody knows.
+//! On a rented machine another tenant may keep the sibling hyperthread of a core busy, and nothing tells us. The same step of
+//! a game then takes half as long again on that core, for seconds or minutes, and a group waits for its slowest agent. So
+//! threads compare how long their items take and move to free cores where items take less time. Now and then a slow thread
+//! tries a core about which nothing is known.
 
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-/// Nanoseconds below which a part says nothing of a core: its agent has stopped, or its task takes less than the handing over.
-const NOTHING: u64 = 1000;
-/// Parts over which a thread takes the mean.
+/// Items shorter than this many nanoseconds say nothing about a core: the agent has stopped, or the task takes less time than
+/// claiming the item.
+const MIN_MEASURED: u64 = 1000;
+/// The number of items over which a thread takes the mean.
 const WINDOW: u32 = 128;
-/// A thread moves if it would take less than this share of its time elsewhere: less than means differ by chance.
-const WORTH_IT: f64 = 0.87;
-/// Milliseconds between two trials of cores that nobody knows, of all threads together.
-const BETWEEN_TRIALS: u64 = 500;
-/// Milliseconds after which nobody knows any more how fast a core is.
-const FORGOTTEN: u64 = 20_000;
+/// A thread moves if items take less than this share of its own time on the other core. Smaller differences can be chance.
+const WORTH_MOVING: f64 = 0.87;
+/// The least milliseconds between two trials of unknown cores, counted over all threads.
+const TRIAL_INTERVAL: u64 = 500;
+/// Milliseconds after which a measurement of a core is no longer used.
+const MAX_AGE: u64 = 20_000;
 
-/// All cores that threads may be tied to.
+/// Whether threads are pinned at all. `SPECTRAL_CORE_PINNING=off` switches pinning off, so that its effect can be measured
+/// alone on a machine with a GPU. The variable is for that measurement only and is read once.
+pub(super) fn is_enabled() -> bool {
+    static ENABLED: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("SPECTRAL_CORE_PINNING").is_none_or(|value| value != "off"));
+    *ENABLED
+}
+
+/// All cores that threads may be pinned to.
 pub(super) struct CorePinning {
-    places: Vec<Place>,
-    made: Instant,
-    /// When somebody last tried a core that nobody knew, in milliseconds.
-    tried: AtomicU64,
+    cores: Vec<Core>,
+    created: Instant,
+    /// When a thread last tried an unknown core, in milliseconds.
+    last_trial: AtomicU64,
 }
 
-struct Place {
-    core: usize,
+struct Core {
+    id: usize,
     taken: AtomicBool,
-    /// The mean of the last parts that were done there, in nanoseconds, and when that was, in milliseconds. 0: never.
+    /// The mean time of the last items that ran on the core, in nanoseconds, and when it was measured, in milliseconds. 0
+    /// means never.
     mean: AtomicU64,
-    known: AtomicU64,
+    measured: AtomicU64,
 }
 
-/// One thread's place, and what it has seen of it.
+/// One thread's core, and the items that it has run there.
 pub(super) struct PinnedThread<'a> {
-    places: &'a CorePinning,
-    at: usize,
-    parts: u32,
+    pinning: &'a CorePinning,
+    /// Index of its core.
+    core: usize,
+    items: u32,
     nanoseconds: u64,
-    /// Ties the thread to a core.
-    tie: fn(usize),
+    /// Pins the calling thread to a core.
+    pin: fn(usize),
 }
 
 impl CorePinning {
-    /// The cores in the order in which they are to be taken.
+    /// The cores, in the order in which threads are to take them.
     pub(super) fn new(cores: &[usize]) -> CorePinning {
-        let place = |&core: &usize| Place {
-            core,
+        let core = |&id: &usize| Core {
+            id,
             taken: AtomicBool::new(false),
             mean: AtomicU64::new(0),
-            known: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
         };
-        CorePinning {
-            places: cores.iter().map(place).collect(),
-            made: Instant::now(),
-            tried: AtomicU64::new(0),
-        }
+        let cores = cores.iter().map(core).collect();
+        CorePinning { cores, created: Instant::now(), last_trial: AtomicU64::new(0) }
     }
 
-    /// Gives the calling thread the core with this number in their order; several may share one.
-    pub(super) fn seat(&self, number: usize, tie: fn(usize)) -> PinnedThread<'_> {
-        let at = number % self.places.len().max(1);
-        if let Some(place) = self.places.get(at) {
-            place.taken.store(true, SeqCst);
-            tie(place.core);
+    /// Pins the calling thread, a worker with this number, to its first core. With more workers than cores, several share one.
+    pub(super) fn pin(&self, worker: usize, pin: fn(usize)) -> PinnedThread<'_> {
+        let index = worker % self.cores.len().max(1);
+        if let Some(core) = self.cores.get(index) {
+            core.taken.store(true, SeqCst);
+            pin(core.id);
         }
-        PinnedThread { places: self, at, parts: 0, nanoseconds: 0, tie }
+        PinnedThread { pinning: self, core: index, items: 0, nanoseconds: 0, pin }
     }
 
-    /// Milliseconds since these were made, from 1 on.
+    /// Milliseconds since creation, starting with 1.
     fn now(&self) -> u64 {
-        self.made.elapsed().as_millis() as u64 + 1
+        self.created.elapsed().as_millis() as u64 + 1
     }
 
-    /// How long parts take at a place, if that is known.
-    fn mean(&self, at: usize, now: u64) -> Option<f64> {
-        let place = &self.places[at];
-        let fresh = now.saturating_sub(place.known.load(Relaxed)) < FORGOTTEN;
-        let mean = place.mean.load(Relaxed);
+    /// How long items take on a core, if that is known.
+    fn mean(&self, index: usize, now: u64) -> Option<f64> {
+        let core = &self.cores[index];
+        let fresh = now.saturating_sub(core.measured.load(Relaxed)) < MAX_AGE;
+        let mean = core.mean.load(Relaxed);
         (mean > 0 && fresh).then_some(mean as f64)
     }
 
-    /// Where whoever takes so long should go.
+    /// The core to which a thread should move if its items take `mean` nanoseconds.
     fn better_than(&self, mean: f64, now: u64) -> Option<usize> {
-        let free = |at: &usize| !self.places[*at].taken.load(SeqCst);
-        let all = 0..self.places.len();
-        let known = |at: usize| Some((at, self.mean(at, now)?));
+        let free = |index: &usize| !self.cores[*index].taken.load(SeqCst);
+        let all = 0..self.cores.len();
+        let known = |index: usize| Some((index, self.mean(index, now)?));
         let best = all.clone().filter(free).filter_map(known).min_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((at, _)) = best.filter(|&(_, there)| there < WORTH_IT * mean) {
-            return Some(at);
+        if let Some((index, _)) = best.filter(|&(_, there)| there < WORTH_MOVING * mean) {
+            return Some(index);
         }
-        // A core that nobody knows is worth a trial for those who are slower than others are.
-        let least = all.clone().filter_map(|at| self.mean(at, now)).fold(f64::INFINITY, f64::min);
-        let last = self.tried.load(SeqCst);
-        if least >= WORTH_IT * mean || now < last + BETWEEN_TRIALS {
+        // An unknown core is worth a trial only for a thread that is slower than others.
+        let least = all.clone().filter_map(|index| self.mean(index, now)).fold(f64::INFINITY, f64::min);
+        let last = self.last_trial.load(SeqCst);
+        if least >= WORTH_MOVING * mean || now < last + TRIAL_INTERVAL {
             return None;
         }
-        let unknown = all.filter(free).find(|&at| self.mean(at, now).is_none())?;
-        self.tried.compare_exchange(last, now, SeqCst, SeqCst).ok().map(|_| unknown)
+        let unknown = all.filter(free).find(|&index| self.mean(index, now).is_none())?;
+        self.last_trial.compare_exchange(last, now, SeqCst, SeqCst).ok().map(|_| unknown)
     }
 }
 
 impl PinnedThread<'_> {
-    /// Says how long a part took, and moves now and then.
-    pub(super) fn worked(&mut self, nanoseconds: u64) {
-        if nanoseconds < NOTHING {
+    /// Reports how long an item took. After every full window the thread may move to another core.
+    pub(super) fn item_took(&mut self, nanoseconds: u64) {
+        if nanoseconds < MIN_MEASURED {
             return;
         }
-        self.parts += 1;
+        self.items += 1;
         self.nanoseconds += nanoseconds;
-        if self.parts < WINDOW {
+        if self.items < WINDOW {
             return;
         }
-        let mean = self.nanoseconds / u64::from(self.parts);
-        (self.parts, self.nanoseconds) = (0, 0);
-        self.compare(mean, self.places.now());
+        let mean = self.nanoseconds / u64::from(self.items);
+        (self.items, self.nanoseconds) = (0, 0);
+        self.move_if_slow(mean, self.pinning.now());
     }
 
-    fn compare(&mut self, mean: u64, now: u64) {
-        let Some(here) = self.places.places.get(self.at) else { return };
+    fn move_if_slow(&mut self, mean: u64, now: u64) {
+        let Some(here) = self.pinning.cores.get(self.core) else { return };
         here.mean.store(mean, Relaxed);
-        here.known.store(now, Relaxed);
-        let Some(better) = self.places.better_than(mean as f64, now) else { return };
-        let there = &self.places.places[better];
-        // Somebody else may have been quicker.
+        here.measured.store(now, Relaxed);
+        let Some(better) = self.pinning.better_than(mean as f64, now) else { return };
+        let there = &self.pinning.cores[better];
+        // Another thread may have taken it first.
         if !there.taken.swap(true, SeqCst) {
             here.taken.store(false, SeqCst);
-            self.at = better;
-            (self.tie)(there.core);
+            self.core = better;
+            (self.pin)(there.id);
         }
     }
 }
@@ -144,68 +153,68 @@ mod tests {
 
     #[test]
     fn threads_find_the_fast_cores_and_follow_them() {
-        // Nanoseconds of a part on each core; two of them change places halfway.
+        // Nanoseconds per item on each core. Two cores change speeds halfway.
         let mut speed = [90u64, 50, 88, 91, 52, 89, 50, 87];
         let cores: Vec<usize> = (0..speed.len()).collect();
-        let places = CorePinning::new(&cores);
-        let mut slots: Vec<PinnedThread<'_>> = (1..4).map(|number| places.seat(number, nowhere)).collect();
+        let pinning = CorePinning::new(&cores);
+        let mut threads: Vec<PinnedThread<'_>> = (1..4).map(|number| pinning.pin(number, nowhere)).collect();
         for millisecond in 1..60_000 {
             if millisecond == 30_000 {
                 speed.swap(4, 5);
             }
-            for seat in &mut slots {
-                let noise = (millisecond + seat.at as u64) % 5;
-                seat.compare(speed[seat.at] + noise, millisecond);
+            for thread in &mut threads {
+                let noise = (millisecond + thread.core as u64) % 5;
+                thread.move_if_slow(speed[thread.core] + noise, millisecond);
             }
-            let mut at: Vec<usize> = slots.iter().map(|seat| seat.at).collect();
+            let mut at: Vec<usize> = threads.iter().map(|thread| thread.core).collect();
             at.sort_unstable();
             at.dedup();
-            assert_eq!(at.len(), 3, "nobody shares a core");
+            assert_eq!(at.len(), 3, "no two threads share a core");
             if millisecond == 29_999 {
                 assert_eq!(at, [1, 4, 6]);
             }
         }
-        let at: Vec<usize> = slots.iter().map(|seat| seat.at).collect();
+        let at: Vec<usize> = threads.iter().map(|thread| thread.core).collect();
         assert!(at.contains(&1) && at.contains(&6) && at.contains(&5), "{at:?}");
     }
 
     #[test]
-    fn nobody_moves_for_differences_of_chance_or_with_nowhere_to_go() {
-        let places = CorePinning::new(&[3, 5, 7, 9]);
-        let mut alike: Vec<PinnedThread<'_>> = (0..2).map(|number| places.seat(number, nowhere)).collect();
+    fn no_thread_moves_for_chance_differences_or_without_a_free_core() {
+        let pinning = CorePinning::new(&[3, 5, 7, 9]);
+        let mut alike: Vec<PinnedThread<'_>> = (0..2).map(|number| pinning.pin(number, nowhere)).collect();
         let full = CorePinning::new(&[3, 5]);
-        let mut unlike: Vec<PinnedThread<'_>> = (0..2).map(|number| full.seat(number, nowhere)).collect();
+        let mut unlike: Vec<PinnedThread<'_>> = (0..2).map(|number| full.pin(number, nowhere)).collect();
         for millisecond in 1..30_000 {
-            for (number, seat) in alike.iter_mut().enumerate() {
-                seat.compare(100 + (millisecond + number as u64) % 9, millisecond);
-                assert_eq!(seat.at, number);
+            for (number, thread) in alike.iter_mut().enumerate() {
+                thread.move_if_slow(100 + (millisecond + number as u64) % 9, millisecond);
+                assert_eq!(thread.core, number);
             }
-            for (number, seat) in unlike.iter_mut().enumerate() {
-                seat.compare(100 * (1 + number as u64), millisecond);
-                assert_eq!(seat.at, number);
+            for (number, thread) in unlike.iter_mut().enumerate() {
+                thread.move_if_slow(100 * (1 + number as u64), millisecond);
+                assert_eq!(thread.core, number);
             }
         }
-        // More threads than cores, or none that is known.
-        assert_eq!((full.seat(2, nowhere).at, CorePinning::new(&[]).seat(2, nowhere).at), (0, 0));
-        CorePinning::new(&[]).seat(0, nowhere).worked(NOTHING);
+        // More threads than cores, or no known cores.
+        assert_eq!((full.pin(2, nowhere).core, CorePinning::new(&[]).pin(2, nowhere).core), (0, 0));
+        CorePinning::new(&[]).pin(0, nowhere).item_took(MIN_MEASURED);
     }
 
     #[test]
-    fn a_thread_is_tied_where_it_sits_and_looks_round_after_a_window() {
+    fn a_thread_is_pinned_and_may_move_after_a_window() {
         use std::sync::atomic::AtomicUsize;
-        static TIED: AtomicUsize = AtomicUsize::new(0);
-        let places = CorePinning::new(&[30, 50, 70]);
-        let mut seat = places.seat(1, |core| TIED.store(core, SeqCst));
-        assert_eq!(TIED.load(SeqCst), 50);
-        places.places[2].mean.store(10_000, Relaxed);
-        places.places[2].known.store(1, Relaxed);
-        for part in 0..WINDOW {
-            assert_eq!(TIED.load(SeqCst), 50, "after {part} parts");
-            seat.worked(100_000);
+        static PINNED: AtomicUsize = AtomicUsize::new(0);
+        let pinning = CorePinning::new(&[30, 50, 70]);
+        let mut thread = pinning.pin(1, |core| PINNED.store(core, SeqCst));
+        assert_eq!(PINNED.load(SeqCst), 50);
+        pinning.cores[2].mean.store(10_000, Relaxed);
+        pinning.cores[2].measured.store(1, Relaxed);
+        for item in 0..WINDOW {
+            assert_eq!(PINNED.load(SeqCst), 50, "after {item} items");
+            thread.item_took(100_000);
             // An agent that has stopped does not make this core look faster.
-            (0..WINDOW).for_each(|_| seat.worked(NOTHING - 1));
+            (0..WINDOW).for_each(|_| thread.item_took(MIN_MEASURED - 1));
         }
-        assert_eq!(TIED.load(SeqCst), 70);
-        assert!(!places.places[1].taken.load(SeqCst) && places.places[2].taken.load(SeqCst));
+        assert_eq!(PINNED.load(SeqCst), 70);
+        assert!(!pinning.cores[1].taken.load(SeqCst) && pinning.cores[2].taken.load(SeqCst));
     }
 }

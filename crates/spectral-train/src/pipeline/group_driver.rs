@@ -1,4 +1,4 @@
-//! One group of the pipeline and the order of its work.
+//! Drives one group of a device population: the order of its work.
 
 use super::actor_slot::{ActorSlot, Phase};
 use super::lock;
@@ -10,130 +10,130 @@ use spectral_agent::lockstep::{Decision, Group};
 use spectral_agent::replay::Outcome;
 use std::sync::Mutex;
 
-/// Where a group stands.
+/// What a group is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing is left to do in this sitting.
+    /// Nothing: the group has finished this slice.
     Idle,
-    /// Threads look at the tasks for the first time.
-    Beginning,
-    /// The device works for a submission.
+    /// Threads make the first observations.
+    Observing,
+    /// The device works on a submission.
     OnDevice,
-    /// Threads play.
+    /// Threads play actions.
     Stepping {
-        /// Nobody looks at what follows: those that take part stop here.
+        /// No observation follows: the participating agents stop after this step.
         ends: bool,
-        /// And so does the sitting.
+        /// The slice ends too.
         last: bool,
     },
 }
 
-/// A group at work: the device's side and the tasks' side of the same agents.
+/// A group in training: the device's side and the tasks' side of the same agents.
 pub(super) struct GroupDriver<'a> {
-    /// Its sheet on the pool's board.
-    number: usize,
+    /// The group's slot on the job board.
+    slot: usize,
     group: &'a mut dyn Group,
-    slots: &'a [Mutex<ActorSlot>],
+    actors: &'a [Mutex<ActorSlot>],
     /// Frames per agent at the run's end.
     frames: u64,
-    /// The step at which those that take part stand.
+    /// The step that the participating agents have reached.
     steps: u64,
-    /// The step at which they stop, because they are done or others wait there.
-    until: u64,
+    /// The step at which they stop, because one of them is done or another agent of the group waits there.
+    stop_step: u64,
     stage: Stage,
     outcomes: Vec<(usize, Outcome)>,
 }
 
 impl<'a> GroupDriver<'a> {
     pub(super) fn new(
-        number: usize,
+        slot: usize,
         group: &'a mut dyn Group,
-        slots: &'a [Mutex<ActorSlot>],
+        actors: &'a [Mutex<ActorSlot>],
         frames: u64,
     ) -> Self {
-        let outcomes = Vec::with_capacity(slots.len());
-        GroupDriver { number, group, slots, frames, steps: 0, until: 0, stage: Stage::Idle, outcomes }
+        let outcomes = Vec::with_capacity(actors.len());
+        GroupDriver { slot, group, actors, frames, steps: 0, stop_step: 0, stage: Stage::Idle, outcomes }
     }
 
-    /// Whether nothing is left to do in this sitting.
+    /// Whether the group has finished this slice.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
 
-    /// Whether the device works for it.
+    /// Whether the device works on a submission of this group.
     pub(super) fn is_on_device(&self) -> bool {
         self.stage == Stage::OnDevice
     }
 
-    /// Whether threads may be at work for it.
+    /// Whether threads may be working on its tasks.
     pub(super) fn is_stepping(&self) -> bool {
-        matches!(self.stage, Stage::Beginning | Stage::Stepping { .. })
+        matches!(self.stage, Stage::Observing | Stage::Stepping { .. })
     }
 
-    /// The step at which those that take part stand.
+    /// The step that the participating agents have reached.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Where its agents stand; to be asked while no thread plays for them.
+    /// Writes the progress of its agents. Only to be called while no thread steps their tasks.
     pub(super) fn progress(&self, progress: &mut [AgentProgress]) {
-        for (progress, slot) in progress.iter_mut().zip(self.slots) {
+        for (progress, slot) in progress.iter_mut().zip(self.actors) {
             *progress = AgentProgress::of(&lock(slot).actor);
         }
     }
 
-    /// Lets those furthest behind take part, and has their tasks looked at. Those that are ahead, as after a sitting on a
-    /// CPU, wait for them: an update is one for all that take part.
+    /// Starts with the agents that are furthest behind, and has their tasks observed. Agents that are ahead, as after training
+    /// on a CPU, wait for them, because one update serves all participating agents.
     pub(super) fn start(&mut self, pool: &mut WorkerPool<'_>) {
         self.stage = Stage::Idle;
         let steps = |slot: &Mutex<ActorSlot>| {
             let slot = lock(slot);
             slot.actor.is_active(self.frames).then(|| slot.actor.steps())
         };
-        let Some(behind) = self.slots.iter().filter_map(steps).min() else { return };
-        self.steps = behind;
-        self.until = u64::MAX;
-        for slot in self.slots {
+        let Some(slowest) = self.actors.iter().filter_map(steps).min() else { return };
+        self.steps = slowest;
+        self.stop_step = u64::MAX;
+        for slot in self.actors {
             let mut slot = lock(slot);
-            slot.takes_part = slot.actor.is_active(self.frames) && slot.actor.steps() == behind;
-            let stops_at = match slot.takes_part {
+            slot.participates = slot.actor.is_active(self.frames) && slot.actor.steps() == slowest;
+            let stops_at = match slot.participates {
                 true => slot.actor.steps_of(self.frames),
                 false if slot.actor.is_active(self.frames) => slot.actor.steps(),
                 false => u64::MAX,
             };
-            self.until = self.until.min(stops_at);
+            self.stop_step = self.stop_step.min(stops_at);
         }
-        self.post(pool, Phase::Begin, Stage::Beginning);
+        self.post(pool, Phase::Begin, Stage::Observing);
     }
 
-    /// Goes on if what it waits for has come; false if not. One step is: the device's answer is taken and threads play it;
-    /// when they have, the device is handed what it brought. `last` ends between two steps, with nothing left on the
-    /// way.
+    /// Advances if the group's device or threads are ready, and returns false if they are not. In one step, threads play the
+    /// device's answer, and then the device receives the outcomes. With `last` the group stops between two steps with nothing
+    /// in flight.
     pub(super) fn advance(&mut self, pool: &mut WorkerPool<'_>, last: bool) -> Result<bool, TrainError> {
         match self.stage {
             Stage::Idle => return Ok(false),
             Stage::OnDevice if self.group.ready()? => {
                 self.collect()?;
-                let none_left = !self.slots.iter().any(|slot| lock(slot).takes_part);
-                let ends = last || none_left || self.steps + 1 >= self.until;
+                let none_left = !self.actors.iter().any(|slot| lock(slot).participates);
+                let ends = last || none_left || self.steps + 1 >= self.stop_step;
                 let phase = if ends { Phase::Last } else { Phase::Step };
                 self.post(pool, phase, Stage::Stepping { ends, last });
             }
-            Stage::Beginning if pool.is_done(self.number) => self.submit()?,
-            Stage::Stepping { ends, last } if pool.is_done(self.number) => self.finish(pool, ends, last)?,
+            Stage::Observing if pool.is_done(self.slot) => self.submit()?,
+            Stage::Stepping { ends, last } if pool.is_done(self.slot) => self.finish(pool, ends, last)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// After threads have played.
+    /// Continues after threads have played.
     fn finish(&mut self, pool: &mut WorkerPool<'_>, ends: bool, last: bool) -> Result<(), TrainError> {
         self.steps += 1;
-        self.review()?;
-        if !ends && self.slots.iter().any(|slot| lock(slot).takes_part) {
+        self.check_and_log()?;
+        if !ends && self.actors.iter().any(|slot| lock(slot).participates) {
             return self.submit();
         }
-        self.settle()?;
+        self.flush()?;
         self.stage = Stage::Idle;
         if !last {
             self.start(pool);
@@ -142,23 +142,23 @@ impl<'a> GroupDriver<'a> {
     }
 
     fn post(&mut self, pool: &mut WorkerPool<'_>, phase: Phase, stage: Stage) {
-        pool.post(self.number, phase as u8, self.slots.len());
+        pool.post(self.slot, phase as u8, self.actors.len());
         self.stage = stage;
     }
 
     fn submit(&mut self) -> Result<(), TrainError> {
         let due = |due: fn(&ActorSlot) -> bool| {
-            let mut part = self.slots.iter().map(lock).filter(|slot| slot.takes_part).peekable();
-            part.peek().is_some() && part.all(|slot| due(&slot))
+            let mut agents = self.actors.iter().map(lock).filter(|slot| slot.participates).peekable();
+            agents.peek().is_some() && agents.all(|slot| due(&slot))
         };
-        // All have the same schedule. Only where replay is filling anew after a light checkpoint can some be later.
+        // All agents have the same schedule. Some are later only while replay refills after a light checkpoint.
         let update = due(|slot| slot.actor.update_due());
         let refresh = due(|slot| slot.actor.refresh_due());
-        for (agent, slot) in self.slots.iter().enumerate() {
+        for (agent, slot) in self.actors.iter().enumerate() {
             let mut slot = lock(slot);
-            if slot.takes_part {
+            if slot.participates {
                 let outcome = slot.outcome.take();
-                self.group.stage(agent, outcome, slot.seen());
+                self.group.stage(agent, outcome, slot.observation());
             }
         }
         self.group.submit(update, refresh)?;
@@ -166,16 +166,16 @@ impl<'a> GroupDriver<'a> {
         Ok(())
     }
 
-    /// Waits for the device and hands its decisions to the threads.
+    /// Waits for the device and applies its decisions.
     fn collect(&mut self) -> Result<(), TrainError> {
-        let stopped = hear(self.group.wait()?, self.slots);
+        let stopped = apply_decisions(self.group.wait()?, self.actors);
         if stopped { self.log() } else { Ok(()) }
     }
 
-    /// After threads have played: failures of files end the run; metrics are written where they are due, before the device
+    /// Returns the first file error of a played step, which ends the run. Writes metrics where they are due, before the device
     /// learns anything more.
-    fn review(&mut self) -> Result<(), TrainError> {
-        for slot in self.slots {
+    fn check_and_log(&mut self) -> Result<(), TrainError> {
+        for slot in self.actors {
             if let Some(failure) = lock(slot).failure.take() {
                 return Err(failure);
             }
@@ -183,28 +183,29 @@ impl<'a> GroupDriver<'a> {
         self.log()
     }
 
-    fn settle(&mut self) -> Result<(), TrainError> {
+    /// Hands the last outcomes to the device without new observations.
+    fn flush(&mut self) -> Result<(), TrainError> {
         self.outcomes.clear();
-        for (agent, slot) in self.slots.iter().enumerate() {
+        for (agent, slot) in self.actors.iter().enumerate() {
             let mut slot = lock(slot);
-            if slot.takes_part {
+            if slot.participates {
                 self.outcomes.extend(slot.outcome.take().map(|outcome| (agent, outcome)));
             }
         }
         if self.outcomes.is_empty() {
             return Ok(());
         }
-        let stopped = hear(self.group.settle(&self.outcomes)?, self.slots);
+        let stopped = apply_decisions(self.group.settle(&self.outcomes)?, self.actors);
         if stopped { self.log() } else { Ok(()) }
     }
 
     fn log(&mut self) -> Result<(), TrainError> {
-        (0..self.slots.len()).try_for_each(|agent| self.log_agent(agent))
+        (0..self.actors.len()).try_for_each(|agent| self.log_agent(agent))
     }
 
-    /// Writes an agent's row of metrics if it is due and not written yet.
+    /// Writes an agent's row of metrics if it is due and has not been written.
     fn log_agent(&mut self, agent: usize) -> Result<(), TrainError> {
-        let mut slot = lock(&self.slots[agent]);
+        let mut slot = lock(&self.actors[agent]);
         if !slot.unlogged || !slot.actor.log_due() {
             return Ok(());
         }
@@ -216,16 +217,16 @@ impl<'a> GroupDriver<'a> {
     }
 }
 
-/// Hands decisions to those that take part, and stops those whose values are not finite; whether there are any.
-fn hear(decisions: &[Decision], slots: &[Mutex<ActorSlot>]) -> bool {
+/// Hands decisions to the participating agents, and stops those whose values are not finite. Returns whether it stopped any.
+fn apply_decisions(decisions: &[Decision], actors: &[Mutex<ActorSlot>]) -> bool {
     let mut stopped = false;
-    for (decision, slot) in decisions.iter().zip(slots) {
+    for (decision, slot) in decisions.iter().zip(actors) {
         let mut slot = lock(slot);
-        if slot.takes_part {
+        if slot.participates {
             slot.greedy = decision.action;
             if let Some(update) = decision.not_finite {
                 slot.actor.stop(NotFinite { update }.to_string());
-                slot.takes_part = false;
+                slot.participates = false;
                 stopped = true;
             }
         }

@@ -1,10 +1,11 @@
-//! A population at work on a device, in several groups: while the device works for some, the CPU's cores step the tasks of
-//! the others.
+//! A population that trains on a device, in several groups: while the device works for some groups, CPU threads step the
+//! tasks of the others.
 //!
-//! Each group goes through the same round for ever: the device answers what to do, threads play it and look at what followed,
-//! the device is told. No group waits for another, only for the device or for threads. An agent sees what it sees on a CPU,
-//! in the same order: act, update, refresh, play, record, and the next action by the weights after that; only that the device
-//! updates while threads play. So a population whose learners compute the same bits writes the same files.
+//! Each group repeats the same cycle: the device chooses actions, threads play them and observe the result, and the device
+//! receives it. A group never waits for another group, only for the device or for threads. An agent goes through the same
+//! sequence as on a CPU: act, update, refresh the target, play, record, and then choose the next action with the updated
+//! weights. The only difference is that the device updates while threads play. A population whose learners compute the same
+//! bits therefore writes the same files.
 
 mod actor_slot;
 mod core_pinning;
@@ -35,10 +36,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use worker_pool::{HEAD_START, PoolConfig, with_worker_pool};
 
-/// Agents whose learners live on a device.
+/// A population whose learners live on a device.
 pub struct DevicePopulation {
     groups: Vec<Box<dyn Group>>,
-    /// Per group, the tasks' side of its agents.
+    /// Per group, the actors of its agents.
     slots: Vec<Vec<Mutex<ActorSlot>>>,
     threads: usize,
 }
@@ -63,30 +64,30 @@ impl DevicePopulation {
         for size in sizes {
             let (agents, spilt) = (&plan.agents[first..first + size], &spilt[first..first + size]);
             first += size;
-            let mut driver: Vec<ActorSlot> =
+            let mut actors: Vec<ActorSlot> =
                 agents.iter().map(|agent| ActorSlot::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
             let mut group: Box<dyn Group> = match chosen {
                 Chosen::Cuda(gpu) => {
-                    let members: Vec<Member<'_>> = driver.iter().map(ActorSlot::member).collect();
+                    let members: Vec<Member<'_>> = actors.iter().map(ActorSlot::member).collect();
                     devices::open(gpu, plan.precision, &members, spilt)?
                 }
                 Chosen::Cpu | Chosen::CpuLockstep => {
-                    let learners = driver.iter().map(|slot| learner(&slot.actor));
+                    let learners = actors.iter().map(|slot| learner(&slot.actor));
                     Box::new(CpuGroup::new(learners.collect::<Result<_, _>>()?))
                 }
             };
-            for (agent, slot) in driver.iter_mut().enumerate() {
-                if let Some(room) = group.lend(agent) {
-                    slot.borrow(room);
+            for (agent, slot) in actors.iter_mut().enumerate() {
+                if let Some(buffer) = group.lend(agent) {
+                    slot.observe_into(buffer);
                 }
             }
             groups.push(group);
-            slots.push(driver.into_iter().map(Mutex::new).collect::<Vec<_>>());
+            slots.push(actors.into_iter().map(Mutex::new).collect::<Vec<_>>());
         }
         Ok(DevicePopulation { groups, slots, threads: threads(plan)? })
     }
 
-    /// The group that an agent is in, and its number there.
+    /// The group that an agent is in, and its index there.
     fn find(&self, agent: usize) -> (usize, usize) {
         let mut index = agent;
         for (group, slots) in self.slots.iter().enumerate() {
@@ -98,6 +99,7 @@ impl DevicePopulation {
         panic!("there is no agent {agent}");
     }
 
+    /// An agent's group, its index there, and its slot.
     fn slot(&mut self, agent: usize) -> (&mut dyn Group, usize, &mut ActorSlot) {
         let (group, index) = self.find(agent);
         let slot = self.slots[group][index].get_mut().unwrap_or_else(|e| e.into_inner());
@@ -155,52 +157,52 @@ impl Population for DevicePopulation {
             .map(|(number, (group, slots))| GroupDriver::new(number, group.as_mut(), slots, slice.frames))
             .collect();
         let mut reporter = ProgressReporter::new(slots);
-        let helps = drivers.len() == 1 || self.threads < MANY_THREADS;
+        let main_works = drivers.len() == 1 || self.threads < MANY_THREADS;
         let items: Vec<usize> = slots.iter().map(Vec::len).collect();
-        let workers = (self.threads - 1).min(items.iter().sum::<usize>() - usize::from(helps));
-        let config = PoolConfig { workers, main_works: helps, items: &items, head_start: HEAD_START };
+        let workers = (self.threads - 1).min(items.iter().sum::<usize>() - usize::from(main_works));
+        let config = PoolConfig { workers, main_works, items: &items, head_start: HEAD_START };
         with_worker_pool(&config, &work, |pool| {
             drivers.iter_mut().for_each(|driver| driver.start(pool));
-            while let Some(behind) = drivers.iter().filter(|t| !t.is_idle()).map(GroupDriver::steps).min() {
+            while let Some(slowest) = drivers.iter().filter(|d| !d.is_idle()).map(GroupDriver::steps).min() {
                 let now = Instant::now();
                 let last = now >= slice.due || slice.interrupted();
-                let mut moved = false;
+                let mut advanced = false;
                 for driver in &mut drivers {
-                    // Whoever is far ahead only keeps the others from catching up.
-                    let waits = !last && driver.is_on_device() && driver.steps() > behind + MAX_LEAD;
-                    moved |= !waits && driver.advance(pool, last)?;
+                    // A group that is far ahead would only keep the others from catching up.
+                    let waits = !last && driver.is_on_device() && driver.steps() > slowest + MAX_LEAD;
+                    advanced |= !waits && driver.advance(pool, last)?;
                 }
-                if reporter.are_due(now) && reporter.hear(&drivers) {
+                if reporter.is_due(now) && reporter.collect(&drivers) {
                     slice.observer.tick(&reporter.progress);
-                    reporter.told(now);
+                    reporter.restart(now);
                 }
-                if moved || (helps && pool.help()) {
-                    pool.is_busy();
+                if advanced || (main_works && pool.help()) {
+                    pool.reset_idle();
                 } else {
-                    pool.rest(drivers.iter().any(GroupDriver::is_on_device));
+                    pool.idle(drivers.iter().any(GroupDriver::is_on_device));
                 }
             }
-            // What was heard before may not be the end.
-            reporter.told(Instant::now());
-            reporter.hear(&drivers);
+            // Progress that was collected earlier may not be final.
+            reporter.restart(Instant::now());
+            reporter.collect(&drivers);
             slice.observer.tick(&reporter.progress);
             Ok(())
         })
     }
 }
 
-/// With fewer threads than this the one that serves the device takes its share of the tasks too; with more, that would bring
-/// little, and keep the device waiting while a long step lasts.
+/// With fewer threads than this, the thread that serves the device steps tasks too. With more threads that would gain little,
+/// and the device would wait while a long step lasts.
 const MANY_THREADS: usize = 8;
-/// Steps by which a group may be ahead of another.
+/// The most steps by which a group may be ahead of another.
 const MAX_LEAD: u64 = 64;
-/// Groups unless the user says otherwise, and from `MANY_AGENTS` on. More groups let cores and device wait less for each other,
-/// but a device needs longer for several small updates than for one (benches/results/gpu-end-to-end.txt).
+/// The default number of groups, and the default from `MANY_AGENTS` agents on. With more groups, cores and device wait less for
+/// each other, but a device needs longer for several small updates than for one (benches/results/gpu-end-to-end.txt).
 const GROUPS: usize = 2;
 const GROUPS_OF_MANY: usize = 4;
 const MANY_AGENTS: usize = 48;
 
-/// The agents in each group of a population that a device trains. They differ by one at most, and none is empty.
+/// The number of agents in each group of a population that a device trains. Sizes differ by one at most, and no group is empty.
 ///
 /// ```
 /// use spectral_train::{config::Configuration, pipeline::group_sizes};
@@ -221,53 +223,55 @@ pub fn group_sizes(plan: &Plan) -> Vec<usize> {
     (0..groups).map(|group| agents / groups + usize::from(group < agents % groups)).collect()
 }
 
-/// What the observer is told, gathered when a group is between two steps: nobody waits for a thread in the middle of one.
+/// Collects progress for the observer. It asks a group only between two steps, so that it never waits for a thread in the
+/// middle of one.
 struct ProgressReporter {
     progress: Vec<AgentProgress>,
-    /// Per group, where its agents are among all.
-    places: Vec<Range<usize>>,
-    /// Groups that were heard since the observer was told.
-    heard: Vec<bool>,
-    told: Instant,
+    /// Per group, the range of its agents in `progress`.
+    ranges: Vec<Range<usize>>,
+    /// Groups whose progress was collected since the last report.
+    collected: Vec<bool>,
+    reported: Instant,
 }
 
 impl ProgressReporter {
     fn new(slots: &[Vec<Mutex<ActorSlot>>]) -> Self {
         let mut end = 0;
-        let place = |slots: &Vec<Mutex<ActorSlot>>| {
+        let range = |slots: &Vec<Mutex<ActorSlot>>| {
             end += slots.len();
             end - slots.len()..end
         };
         ProgressReporter {
             progress: slots.iter().flatten().map(|slot| AgentProgress::of(&lock(slot).actor)).collect(),
-            places: slots.iter().map(place).collect(),
-            heard: vec![false; slots.len()],
-            told: Instant::now(),
+            ranges: slots.iter().map(range).collect(),
+            collected: vec![false; slots.len()],
+            reported: Instant::now(),
         }
     }
 
-    fn are_due(&self, now: Instant) -> bool {
-        now.duration_since(self.told) >= TICK
+    fn is_due(&self, now: Instant) -> bool {
+        now.duration_since(self.reported) >= TICK
     }
 
-    /// Hears those that were not heard yet and whose tasks nobody is playing; true once all were heard.
-    fn hear(&mut self, drivers: &[GroupDriver<'_>]) -> bool {
-        for ((driver, heard), place) in drivers.iter().zip(&mut self.heard).zip(&self.places) {
-            if !*heard && !driver.is_stepping() {
-                driver.progress(&mut self.progress[place.clone()]);
-                *heard = true;
+    /// Collects the progress of groups that are not stepping tasks. Returns true once it has that of all groups.
+    fn collect(&mut self, drivers: &[GroupDriver<'_>]) -> bool {
+        for ((driver, collected), range) in drivers.iter().zip(&mut self.collected).zip(&self.ranges) {
+            if !*collected && !driver.is_stepping() {
+                driver.progress(&mut self.progress[range.clone()]);
+                *collected = true;
             }
         }
-        self.heard.iter().all(|&heard| heard)
+        self.collected.iter().all(|&collected| collected)
     }
 
-    fn told(&mut self, now: Instant) {
-        self.told = now;
-        self.heard.fill(false);
+    /// Starts collecting anew after a report.
+    fn restart(&mut self, now: Instant) {
+        self.reported = now;
+        self.collected.fill(false);
     }
 }
 
-/// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
+/// Locks a slot even if a holder of the lock panicked: the panic itself is reported when the scope ends.
 fn lock(slot: &Mutex<ActorSlot>) -> MutexGuard<'_, ActorSlot> {
     slot.lock().unwrap_or_else(|e| e.into_inner())
 }

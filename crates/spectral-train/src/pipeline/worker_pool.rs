@@ -1,13 +1,13 @@
-//! Threads that share small jobs with little delay.
+//! A pool of threads that share small jobs with low latency.
 //!
-//! A job is a count of items, each a few microseconds to a millisecond long, and comes again every few hundred microseconds:
-//! too often for threads that sleep in between, so they watch for a while before they do. Several jobs may be at hand at
-//! once, each on a slot of its own; threads prefer the items that they own (see [`board`](super::job_board)), and of those
-//! the ones that were posted first.
+//! A job is a number of items, each of which takes a few microseconds to a millisecond, and a new job arrives every few
+//! hundred microseconds. That is too often for threads that sleep in between, so workers poll for a while before they sleep.
+//! Several jobs may be in progress at once, each in a slot of its own. Workers prefer the items that they own (see
+//! [`job_board`](super::job_board)), and of those the ones that were posted first.
 
-use super::core_pinning::{CorePinning, PinnedThread};
+use super::core_pinning::{self, CorePinning, PinnedThread};
 use super::job_board::{JobBoard, WorkItem, WorkerCursor};
-use crate::machine::{tie_to_core, usable_cores};
+use crate::machine::{pin_to_core, usable_cores};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -15,48 +15,49 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// How long a item waits for its owner alone: several times what an owner that watches needs to begin, and little beside a
+/// How long only its owner may claim an item: several times what a polling owner needs to start, and short compared with a
 /// step of a game.
 pub(super) const HEAD_START: Duration = Duration::from_micros(10);
-/// Machines with fewer cores than this need them for whatever else goes on.
+/// On machines with fewer cores than this, polling threads yield: other processes need the cores too.
 const MANY_CORES: usize = 4;
 
-/// How long a thread watches for work before it sleeps.
+/// How a thread polls for work before it sleeps.
 #[derive(Clone, Copy)]
-struct Patience {
+struct PollPolicy {
+    /// How long it polls.
     limit: Duration,
-    /// Gives the core away between two looks.
+    /// Whether it yields its core between two polls.
     yields: bool,
 }
 
-/// What the threads share.
+/// The state that all threads share.
 struct Shared {
     board: JobBoard,
     closing: AtomicBool,
     panicked: AtomicBool,
     sleeping: Vec<AtomicBool>,
-    /// The one who posts jobs sleeps until the last item of one is done.
+    /// The thread that posts jobs. It sleeps until the last item of one is finished.
     main_thread: Thread,
     main_sleeps: AtomicBool,
-    patience: Patience,
+    polling: PollPolicy,
 }
 
-/// What is to be done with one item of a job: the number of the slot, the task, the number of the item.
+/// Processes one item of a job, given the job's slot, its phase and the item's index.
 type Work<'a> = &'a (dyn Fn(usize, u8, usize) + Sync);
 
-/// Who works, and on how much.
+/// The size of a pool and of its jobs.
 pub(super) struct PoolConfig<'a> {
-    /// Threads beside the calling one.
+    /// Threads in addition to the calling one.
     pub(super) workers: usize,
-    /// The calling one has its share of the items too.
+    /// Whether the calling thread owns items too.
     pub(super) main_works: bool,
-    /// Per slot, the most items of a job.
+    /// Per slot, the most items that a job can have.
     pub(super) items: &'a [usize],
-    /// How long a item waits for its owner alone.
+    /// How long only its owner may claim an item.
     pub(super) head_start: Duration,
 }
 
-/// The threads at work, as the one who posts jobs sees them.
+/// A running pool, as the thread that posts jobs sees it.
 pub(super) struct WorkerPool<'a> {
     shared: &'a Shared,
     workers: Vec<Thread>,
@@ -64,14 +65,13 @@ pub(super) struct WorkerPool<'a> {
     cursor: WorkerCursor<'a>,
     /// The number of the last job.
     job: u64,
-    /// Per slot, the items of the job that was posted and not yet found done.
+    /// Per slot, the number of items of the job that was posted and has not been reported as done.
     posted: Vec<Option<usize>>,
-    /// Since when there has been nothing to do but to look.
+    /// Since when the main thread has had nothing to do but poll.
     idle_since: Option<Instant>,
 }
 
-/// Runs `lead` with threads beside the calling one; jobs that it posts on one of the slots are done by
-/// `work(slot, task, item)`.
+/// Runs `lead` with a pool of threads. For each item of a job that `lead` posts, some thread calls `work(slot, phase, index)`.
 pub(super) fn with_worker_pool<T>(
     config: &PoolConfig<'_>,
     work: Work<'_>,
@@ -79,8 +79,8 @@ pub(super) fn with_worker_pool<T>(
 ) -> T {
     let &PoolConfig { workers, main_works, items, head_start } = config;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let many = cores >= MANY_CORES && workers < cores;
-    let limit = Duration::from_micros(if many { 2000 } else { 100 });
+    let core_for_each = cores >= MANY_CORES && workers < cores;
+    let limit = Duration::from_micros(if core_for_each { 2000 } else { 100 });
     let shared = Shared {
         board: JobBoard::new(items, workers + usize::from(main_works), head_start),
         closing: AtomicBool::new(false),
@@ -88,23 +88,24 @@ pub(super) fn with_worker_pool<T>(
         sleeping: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         main_thread: std::thread::current(),
         main_sleeps: AtomicBool::new(false),
-        patience: Patience { limit, yields: !many },
+        polling: PollPolicy { limit, yields: !core_for_each },
     };
-    // The first core stays with the caller.
-    let cores = if many { usable_cores() } else { Vec::new() };
-    let places = CorePinning::new(cores.get(1..).unwrap_or_default());
+    let cores = if core_for_each && core_pinning::is_enabled() { usable_cores() } else { Vec::new() };
+    // The first core is left to the calling thread.
+    let pinning = CorePinning::new(cores.get(1..).unwrap_or_default());
     std::thread::scope(|scope| {
-        let (shared, places) = (&shared, &places);
-        let spawn = |number: usize| {
-            let thread = scope.spawn(move || shared.serve(number, work, places.seat(number, tie_to_core)));
+        let (shared, pinning) = (&shared, &pinning);
+        let spawn = |worker: usize| {
+            let thread =
+                scope.spawn(move || shared.run_worker(worker, work, pinning.pin(worker, pin_to_core)));
             thread.thread().clone()
         };
-        // Also if `lead` panics, or a thread cannot be had: the scope waits for those that there are.
-        let mut close = Close { shared, workers: Vec::with_capacity(workers) };
-        for number in 0..workers {
-            close.workers.push(spawn(number));
+        // This runs too if `lead` panics or a thread cannot be spawned: the scope waits for the threads that exist.
+        let mut stop = StopOnDrop { shared, workers: Vec::with_capacity(workers) };
+        for worker in 0..workers {
+            stop.workers.push(spawn(worker));
         }
-        let threads = close.workers.clone();
+        let threads = stop.workers.clone();
         lead(&mut WorkerPool {
             shared,
             workers: threads,
@@ -118,27 +119,27 @@ pub(super) fn with_worker_pool<T>(
 }
 
 impl WorkerPool<'_> {
-    /// Has `work(slot, task, item)` done for every item below `count`, and returns at once. The slot's last job must have
-    /// been found done.
-    pub(super) fn post(&mut self, slot: usize, task: u8, count: usize) {
-        assert!(self.posted[slot].is_none(), "a job is on this slot already");
+    /// Posts a job for which `work(slot, phase, index)` is called with every index below `count`, and returns at once. The
+    /// slot's last job must have been reported as done.
+    pub(super) fn post(&mut self, slot: usize, phase: u8, count: usize) {
+        assert!(self.posted[slot].is_none(), "the slot already holds a job");
         self.posted[slot] = Some(count);
         self.job += 1;
-        self.shared.board.post(slot, self.job, task, count);
-        // Owners first; then, as some may be busy, others until there is one for every item.
-        let owners =
-            (0..count.min(self.shared.board.owners())).map(|item| self.shared.board.owner(slot, item));
-        let mut calls = count;
+        self.shared.board.post(slot, self.job, phase, count);
+        // Wake the owners first. Some may be busy, so wake others until there is one worker for every item.
+        let board = &self.shared.board;
+        let owners = (0..count.min(board.owners())).map(|index| board.owner(slot, index));
+        let mut wakes = count;
         for worker in owners.chain(0..self.workers.len()) {
-            if calls == 0 {
+            if wakes == 0 {
                 break;
             }
-            calls -= usize::from(self.call(worker));
+            wakes -= usize::from(self.wake(worker));
         }
     }
 
-    /// Wakes a worker; false if it is awake, or was called already for another job and counts for that one.
-    fn call(&self, worker: usize) -> bool {
+    /// Wakes a worker. Returns false if it is awake, or was woken already for another job and counts for that one.
+    fn wake(&self, worker: usize) -> bool {
         let Some(sleeping) = self.shared.sleeping.get(worker) else { return false };
         let sleeps = sleeping.load(SeqCst) && sleeping.swap(false, SeqCst);
         if sleeps {
@@ -147,42 +148,42 @@ impl WorkerPool<'_> {
         sleeps
     }
 
-    /// Whether every item of the slot's job is done; the slot is free then.
+    /// Whether every item of the slot's job is finished. If so, the slot is free again.
     pub(super) fn is_done(&mut self, slot: usize) -> bool {
         assert!(!self.shared.panicked.load(SeqCst), "a thread that steps tasks panicked");
-        let done = self.finished(slot);
+        let done = self.all_finished(slot);
         if done {
             self.posted[slot] = None;
         }
         done
     }
 
-    fn finished(&self, slot: usize) -> bool {
+    fn all_finished(&self, slot: usize) -> bool {
         self.posted[slot].is_some_and(|count| self.shared.board.done(slot) >= count)
     }
 
-    /// Does one item: one of the main_thread's own, or one that nobody took for a while. False if there is none.
+    /// Processes one item on the main thread: one of its own, or one whose head start is over. Returns false if there is none.
     pub(super) fn help(&mut self) -> bool {
-        self.shared.take_part(&mut self.cursor, self.work).is_some()
+        self.shared.process_item(&mut self.cursor, self.work).is_some()
     }
 
-    /// Says that there was something to do.
-    pub(super) fn is_busy(&mut self) {
+    /// Tells the pool that the main thread had something to do.
+    pub(super) fn reset_idle(&mut self) {
         self.idle_since = None;
     }
 
-    /// Passes a moment in which there is nothing to do. After a while it sleeps until a job is done, unless something
-    /// else must be looked at meanwhile.
-    pub(super) fn rest(&mut self, watches: bool) {
+    /// Called when the main thread has nothing to do. It polls for a while, and then sleeps until a job is done, unless
+    /// `keep_polling` says that it must watch something else too.
+    pub(super) fn idle(&mut self, keep_polling: bool) {
         let shared = self.shared;
         let since = *self.idle_since.get_or_insert_with(Instant::now);
-        if watches || since.elapsed() < shared.patience.limit {
-            return shared.patience.pass();
+        if keep_polling || since.elapsed() < shared.polling.limit {
+            return shared.polling.pause();
         }
-        // Said before the last look, so that a job which is done after it is followed by a call.
+        // Set before the last check, so that whoever finishes a job after that check wakes this thread.
         shared.main_sleeps.store(true, SeqCst);
         let waits = self.posted.iter().any(Option::is_some) && !shared.panicked.load(SeqCst);
-        if waits && !(0..self.posted.len()).any(|slot| self.finished(slot)) {
+        if waits && !(0..self.posted.len()).any(|slot| self.all_finished(slot)) {
             std::thread::park();
         }
         shared.main_sleeps.store(false, SeqCst);
@@ -190,46 +191,46 @@ impl WorkerPool<'_> {
 }
 
 impl Shared {
-    /// Takes a item and does it, and says how long that took; `None` if there is none for this cursor.
-    fn take_part(&self, cursor: &mut WorkerCursor<'_>, work: Work<'_>) -> Option<Duration> {
-        let item = cursor.take()?;
-        let begun = Instant::now();
-        let _done = Done { shared: self, item };
-        work(item.slot, item.task, item.item);
-        Some(begun.elapsed())
+    /// Claims an item, processes it and returns how long that took; `None` if there is none to claim.
+    fn process_item(&self, cursor: &mut WorkerCursor<'_>, work: Work<'_>) -> Option<Duration> {
+        let item = cursor.claim()?;
+        let start = Instant::now();
+        let _finish = FinishOnDrop { shared: self, item };
+        work(item.slot, item.phase, item.index);
+        Some(start.elapsed())
     }
 
-    /// A worker's life.
-    fn serve(&self, number: usize, work: Work<'_>, mut seat: PinnedThread<'_>) {
-        let mut cursor = WorkerCursor::new(&self.board, number);
-        let mut idle = Idle::default();
+    /// A worker's main loop.
+    fn run_worker(&self, worker: usize, work: Work<'_>, mut thread: PinnedThread<'_>) {
+        let mut cursor = WorkerCursor::new(&self.board, worker);
+        let mut idle = IdleTimer::default();
         while !self.closing.load(SeqCst) {
-            if let Some(took) = self.take_part(&mut cursor, work) {
-                seat.worked(took.as_nanos() as u64);
-                idle = Idle::default();
-            } else if idle.is_over(self.patience.limit) {
-                self.sleep(number, &cursor);
-                idle = Idle::default();
+            if let Some(took) = self.process_item(&mut cursor, work) {
+                thread.item_took(took.as_nanos() as u64);
+                idle = IdleTimer::default();
+            } else if idle.is_over(self.polling.limit) {
+                self.sleep(worker, &cursor);
+                idle = IdleTimer::default();
             } else {
-                self.patience.pass();
+                self.polling.pause();
             }
         }
     }
 
-    /// Sleeps until somebody calls, unless there is something to do after all.
-    fn sleep(&self, number: usize, cursor: &WorkerCursor<'_>) {
-        // Said before the last look, so that a job posted after it is followed by a call.
-        self.sleeping[number].store(true, SeqCst);
+    /// Sleeps until woken, unless there is work after all.
+    fn sleep(&self, worker: usize, cursor: &WorkerCursor<'_>) {
+        // Set before the last check, so that whoever posts a job after that check wakes this worker.
+        self.sleeping[worker].store(true, SeqCst);
         if !cursor.sees_work() && !self.closing.load(SeqCst) {
             std::thread::park();
         }
-        self.sleeping[number].store(false, SeqCst);
+        self.sleeping[worker].store(false, SeqCst);
     }
 }
 
-impl Patience {
-    /// The time between two looks.
-    fn pass(self) {
+impl PollPolicy {
+    /// The pause between two polls.
+    fn pause(self) {
         if self.yields {
             std::thread::yield_now();
         } else {
@@ -238,27 +239,27 @@ impl Patience {
     }
 }
 
-/// How long a worker has found nothing. The clock is read at some looks only.
+/// Measures how long a worker has found nothing. It reads the clock only at every 32nd poll.
 #[derive(Default)]
-struct Idle {
-    looks: u32,
+struct IdleTimer {
+    polls: u32,
     since: Option<Instant>,
 }
 
-impl Idle {
+impl IdleTimer {
     fn is_over(&mut self, limit: Duration) -> bool {
-        self.looks += 1;
-        self.looks.is_multiple_of(32) && self.since.get_or_insert_with(Instant::now).elapsed() >= limit
+        self.polls += 1;
+        self.polls.is_multiple_of(32) && self.since.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 }
 
-/// Counts a item as done, even if it panicked: else the others would be waited for without end.
-struct Done<'a> {
+/// Counts an item as finished even if its work panicked; otherwise the main thread would wait forever.
+struct FinishOnDrop<'a> {
     shared: &'a Shared,
     item: WorkItem,
 }
 
-impl Drop for Done<'_> {
+impl Drop for FinishOnDrop<'_> {
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         if panicked {
@@ -271,13 +272,13 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Sends the workers home.
-struct Close<'a> {
+/// Ends the workers' loops.
+struct StopOnDrop<'a> {
     shared: &'a Shared,
     workers: Vec<Thread>,
 }
 
-impl Drop for Close<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.shared.closing.store(true, SeqCst);
         self.workers.iter().for_each(Thread::unpark);

@@ -1,4 +1,4 @@
-//! Every item is done once, by the one it belongs to where that is possible, whatever happens.
+//! Every item is processed exactly once, and by its owner where possible, whatever happens.
 
 use super::*;
 use std::collections::HashMap;
@@ -6,27 +6,27 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::thread::ThreadId;
 
-/// So long that nobody ever takes a item that is not its own.
+/// So long that no worker ever claims an item that it does not own.
 const LONG: Duration = Duration::from_secs(3600);
 
 impl WorkerPool<'_> {
-    /// Does jobs that were posted until one is done, and says on which slot it was.
+    /// Waits until one of the posted jobs is done, and returns its slot.
     fn finish(&mut self, helps: bool) -> usize {
         loop {
             if let Some(slot) = (0..self.posted.len()).find(|&slot| self.is_done(slot)) {
                 return slot;
             }
             if helps && self.help() {
-                self.is_busy();
+                self.reset_idle();
             } else {
-                self.rest(false);
+                self.idle(false);
             }
         }
     }
 }
 
-/// Posts jobs on whatever slot is free, `jobs` in all; `job(round)` says task and count. After each job every item must have
-/// been done as often as it was posted.
+/// Posts `jobs` jobs in whatever slot is free. `job(round)` returns phase and count. After each job every item must have been
+/// processed as often as it was posted.
 fn check_counts(
     config: &PoolConfig<'_>,
     jobs: usize,
@@ -37,35 +37,35 @@ fn check_counts(
     let slots = items.len();
     let sums: Vec<Vec<AtomicUsize>> =
         items.iter().map(|&items| (0..items).map(|_| AtomicUsize::new(0)).collect()).collect();
-    let work = |slot: usize, task: u8, item: usize| {
-        sums[slot][item].fetch_add(usize::from(task), SeqCst);
-        if (task, item) == pause {
+    let work = |slot: usize, phase: u8, item: usize| {
+        sums[slot][item].fetch_add(usize::from(phase), SeqCst);
+        if (phase, item) == pause {
             // Long enough for the others to fall asleep.
             std::thread::sleep(Duration::from_millis(3));
         }
     };
     let mut expected: Vec<Vec<usize>> = items.iter().map(|&items| vec![0; items]).collect();
     with_worker_pool(config, &work, |pool| {
-        let mut on_the_way = vec![(0u8, 0usize); slots];
+        let mut in_progress = vec![(0u8, 0usize); slots];
         for round in 0..jobs + slots {
-            // Each is free when one comes whose number it has not had yet, or after it was found done.
+            // Every slot is free at first, and again when its job is reported as done.
             let slot = if round < slots { round } else { pool.finish(main_works) };
-            let (task, count) = on_the_way[slot];
-            expected[slot][..count].iter_mut().for_each(|sum| *sum += usize::from(task));
-            // When a job is reported done, it is; and no other on its slot has begun.
+            let (phase, count) = in_progress[slot];
+            expected[slot][..count].iter_mut().for_each(|sum| *sum += usize::from(phase));
+            // A job that is reported as done is done, and no other job in its slot has begun.
             let found: Vec<usize> = sums[slot].iter().map(|sum| sum.load(SeqCst)).collect();
             assert_eq!(found, expected[slot], "{workers} workers, {head_start:?}, round {round}");
             if round < jobs {
-                let (task, count) = job(round);
-                on_the_way[slot] = (task, count.min(items[slot]));
-                pool.post(slot, task, on_the_way[slot].1);
+                let (phase, count) = job(round);
+                in_progress[slot] = (phase, count.min(items[slot]));
+                pool.post(slot, phase, in_progress[slot].1);
             }
         }
     });
 }
 
 #[test]
-fn every_part_of_every_job_is_done_once() {
+fn every_item_of_every_job_is_processed_once() {
     for (workers, main_works) in [(0, true), (1, true), (1, false), (3, true), (8, false)] {
         let config = PoolConfig { workers, main_works, items: &[50; 3], head_start: HEAD_START };
         let job = |round: usize| {
@@ -75,9 +75,9 @@ fn every_part_of_every_job_is_done_once() {
     }
 }
 
-/// Jobs so short that threads still look for the last one's items when the next is there; with all kinds of patience.
+/// Jobs so short that threads still look for items of the last one when the next arrives, with various head starts.
 #[test]
-fn many_short_jobs_on_uneven_sheets_lose_no_part() {
+fn many_short_jobs_in_uneven_slots_lose_no_item() {
     let waits = [Duration::ZERO, Duration::from_nanos(300), HEAD_START, LONG];
     for (workers, main_works) in [(2, true), (3, false), (5, true)] {
         for head_start in waits {
@@ -88,7 +88,7 @@ fn many_short_jobs_on_uneven_sheets_lose_no_part() {
 }
 
 #[test]
-fn parts_are_done_by_their_owners() {
+fn items_are_processed_by_their_owners() {
     const SIZES: [usize; 2] = [4, 3];
     for (workers, main_works) in [(3, false), (2, true), (7, false), (6, true)] {
         let owners = workers + usize::from(main_works);
@@ -104,7 +104,7 @@ fn parts_are_done_by_their_owners() {
                 pool.post(slot, 0, SIZES[slot]);
                 if round % 50 == 7 {
                     // A pause between two jobs.
-                    std::thread::sleep(pool.shared.patience.limit * 3);
+                    std::thread::sleep(pool.shared.polling.limit * 3);
                 }
             }
             for _ in 0..2 {
@@ -115,7 +115,7 @@ fn parts_are_done_by_their_owners() {
         let seen = seen.into_inner().unwrap();
         let only = |slot: usize, item: usize| {
             let by = &seen[&(slot, item)];
-            assert_eq!(by.len(), 1, "item {item} of slot {slot} wandered: {by:?}");
+            assert_eq!(by.len(), 1, "item {item} of slot {slot} moved between threads: {by:?}");
             *by.keys().next().unwrap()
         };
         let by: Vec<ThreadId> = (0..4).map(|item| only(0, item)).chain((0..3).map(|p| only(1, p))).collect();
@@ -128,19 +128,19 @@ fn parts_are_done_by_their_owners() {
     }
 }
 
-/// The first item of each owner ends only when the others of it have been done, and so by others.
+/// An owner's first item ends only when its other items are finished, which other workers must therefore do.
 #[test]
-fn parts_of_a_busy_owner_are_taken_by_others() {
+fn items_of_a_busy_owner_are_claimed_by_others() {
     const OWN: usize = 5;
     let left = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let blocked = AtomicBool::new(true);
     let work = |_: usize, _: u8, item: usize| {
         left[item % 2].fetch_sub(1, SeqCst);
-        let begun = Instant::now();
-        // Only the one who takes it first is blocked: somebody must be free to take the rest.
+        let start = Instant::now();
+        // Only the first to run it is blocked: some thread must be free to claim the rest.
         if item == 0 && blocked.swap(false, SeqCst) {
             while left[0].load(SeqCst) > 0 {
-                assert!(begun.elapsed() < Duration::from_secs(60), "nobody takes a busy owner's items");
+                assert!(start.elapsed() < Duration::from_secs(60), "no worker claims a busy owner's items");
                 std::thread::yield_now();
             }
         }
@@ -176,15 +176,15 @@ fn the_job_posted_first_is_begun_first() {
 #[test]
 fn a_panic_in_a_worker_is_not_waited_for() {
     let work = |_: usize, _: u8, item: usize| assert_ne!(item, 5, "on purpose");
-    // One worker alone leaves the other items behind.
+    // A single worker leaves the other items unprocessed.
     for (workers, main_works) in [(2, true), (2, false), (1, false)] {
-        let outcome = std::panic::catch_unwind(|| {
+        let result = std::panic::catch_unwind(|| {
             let config = PoolConfig { workers, main_works, items: &[10], head_start: HEAD_START };
             with_worker_pool(&config, &work, |pool| {
                 pool.post(0, 0, 10);
                 pool.finish(main_works)
             })
         });
-        assert!(outcome.is_err());
+        assert!(result.is_err());
     }
 }
