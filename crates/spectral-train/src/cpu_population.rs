@@ -1,8 +1,8 @@
-//! A population at work on the cores of a CPU.
+//! A population that trains on the cores of a CPU.
 //!
-//! Agents share nothing, so nothing has to wait: each thread takes the agent that is furthest behind, trains it for a
-//! fraction of a second and puts it back. Who trains when never changes a result, because every agent's randomness is keyed
-//! by its own seed and step.
+//! Agents share nothing, so no thread waits for another: each takes the agent that is furthest behind, trains it for a
+//! fraction of a second and puts it back. The order in which agents train never changes a result, because the random numbers
+//! of each agent depend only on its own seed and step.
 
 use crate::actor::Actor;
 use crate::agent_run::AgentRun;
@@ -17,17 +17,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a thread stays with one agent.
+/// How long a thread trains one agent before it takes another.
 const AGENT_TIME: Duration = Duration::from_millis(50);
-/// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
+/// The shortest wait between two ticks. Ticks become this short between the moment when a checkpoint is due and the moment when
+/// all threads have stopped for it.
 const MIN_TICK: Duration = Duration::from_millis(2);
-/// More threads than any machine has for this.
+/// More threads than any machine offers.
 const MAX_THREADS: usize = 4096;
 
-/// Agents that train one by one on the threads of a CPU.
+/// Agents that train independently on the threads of a CPU.
 pub struct CpuPopulation {
     agents: Vec<AgentRun>,
-    /// One pool per worker; its threads share the large matrix products of the agent at hand.
+    /// One thread pool per worker. Its threads share the large matrix products of the worker's current agent.
     pools: Vec<ThreadPool>,
 }
 
@@ -91,7 +92,7 @@ impl Population for CpuPopulation {
         let stop = AtomicBool::new(false);
         let halt = || stop.load(Ordering::Relaxed) || slice.interrupted();
         let worker = || {
-            let _ended = Ended { running: &running, ended: &ended, stop: &stop };
+            let _ended = EndOnDrop { running: &running, ended: &ended, stop: &stop };
             while !halt() {
                 let Some((index, agent)) = take_furthest_behind(&queue) else { break };
                 let until = Instant::now() + AGENT_TIME;
@@ -138,14 +139,14 @@ fn take_furthest_behind<'a>(
     Some(queue.swap_remove(furthest))
 }
 
-/// Says that a worker has ended, even if it panicked: else the others would be waited for without end.
-struct Ended<'a> {
+/// Counts a worker as ended even if it panicked; otherwise the main thread would wait forever.
+struct EndOnDrop<'a> {
     running: &'a Mutex<usize>,
     ended: &'a Condvar,
     stop: &'a AtomicBool,
 }
 
-impl Drop for Ended<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.stop.store(true, Ordering::Relaxed);
@@ -155,12 +156,12 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
+/// Locks even if a holder of the lock panicked: the panic itself is reported when the scope ends.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The threads that a plan asks for.
+/// The number of threads that a plan asks for.
 pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
     match plan.threads {
         0 => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
@@ -169,11 +170,12 @@ pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
     }
 }
 
-/// As many workers as there are agents and threads for; threads left over serve each agent's large matrix products.
+/// One pool per worker, with as many workers as there are agents and threads for. Spare threads share each agent's large
+/// matrix products.
 fn pools(plan: &Plan) -> Result<Vec<ThreadPool>, TrainError> {
     let threads = threads(plan)?;
     let workers = threads.min(plan.agents.len()).max(1);
     let pool = || ThreadPoolBuilder::new().num_threads((threads / workers).max(1)).build();
-    let refused = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
-    (0..workers).map(|_| pool().map_err(refused)).collect()
+    let failed = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
+    (0..workers).map(|_| pool().map_err(failed)).collect()
 }

@@ -1,4 +1,4 @@
-//! Where one agent's metrics go: CSV files and TensorBoard events in its own folder.
+//! Writes one agent's metrics to CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
 use crate::store::{CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
@@ -12,17 +12,17 @@ const TD_ERROR: &str = "td_error.csv";
 /// One finished training episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Episode {
-    /// The agent's frame count at the end.
+    /// The agent's frame count at the end of the episode.
     pub frame: u64,
     /// Sum of raw rewards.
     pub sum: f64,
-    /// Sum of plain scores.
+    /// Sum of scores.
     pub score: f64,
-    /// Frames.
+    /// Its length in frames.
     pub length: u64,
 }
 
-/// The open files of one agent.
+/// The open metric files of one agent.
 pub struct MetricsWriter {
     episodes: CsvWriter,
     metrics: CsvWriter,
@@ -53,19 +53,19 @@ impl MetricsWriter {
             events: EventWriter::create(folder, unix_seconds())?,
             columns: columns.to_vec(),
         };
-        // A checkpoint counts on these files: their names must outlive a power cut as it does.
+        // Checkpoints depend on these files, so their names must survive a power cut as well.
         for made in folder.ancestors().take(3) {
             sync_folder(made)?;
         }
         Ok(writer)
     }
 
-    /// One episode.
+    /// Appends one episode.
     pub fn episode(&mut self, e: Episode) -> Result<(), StoreError> {
         self.episodes.row(&[e.frame.into(), e.sum.into(), e.score.into(), e.length.into()])
     }
 
-    /// One row of metrics, in the order of the columns, and the TD errors by score.
+    /// Appends one row of metrics, in the order of the columns, and the TD errors by score.
     pub fn metrics(
         &mut self,
         values: &[Field],
@@ -97,7 +97,7 @@ impl MetricsWriter {
         self.flush()
     }
 
-    /// Hands everything to the operating system.
+    /// Hands all buffered rows to the operating system.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.episodes.flush()?;
         self.metrics.flush()?;
@@ -105,7 +105,7 @@ impl MetricsWriter {
         self.events.flush()
     }
 
-    /// Makes sure that the disk has everything, and writes the files' lengths.
+    /// Syncs all files to disk and appends their lengths to `out`.
     pub fn save(&mut self, out: &mut StateWriter) -> Result<(), StoreError> {
         out.u64(self.episodes.sync_data()?);
         out.u64(self.metrics.sync_data()?);
@@ -117,7 +117,7 @@ impl MetricsWriter {
         Ok(())
     }
 
-    /// Opens the files of an interrupted run and cuts them back to the recorded lengths.
+    /// Opens the files of an interrupted run and truncates them to the recorded lengths.
     pub fn resume(folder: &Path, columns: &[String], at: &RecordedFiles) -> Result<Self, StoreError> {
         sweep_temporaries(folder)?;
         let [episodes, metrics, td_error] = at.lengths;
@@ -133,12 +133,12 @@ impl MetricsWriter {
     }
 }
 
-/// What a checkpoint recorded of an agent's files.
+/// The lengths of an agent's files as a checkpoint recorded them.
 ///
-/// Reading it touches no file, so that a checkpoint that turns out to be damaged further on has cut nothing.
+/// Reading it touches no file, so that a checkpoint that turns out to be damaged later truncates nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedFiles {
-    /// Of the three tables; the last is 0 if the task has no player's score.
+    /// Lengths of the three tables. The last is 0 if the task has no player's score.
     lengths: [u64; 3],
     events: String,
     events_length: u64,
@@ -156,7 +156,7 @@ impl RecordedFiles {
         Ok(RecordedFiles { lengths, events, events_length: from.u64()? })
     }
 
-    /// Whether every file is there and long enough to be cut back.
+    /// Checks that every file exists and is at least as long as recorded.
     pub fn check(&self, folder: &Path) -> Result<(), StoreError> {
         let tables = [EPISODES, METRICS, TD_ERROR].into_iter().zip(self.lengths);
         for (name, recorded) in tables.chain([(self.events.as_str(), self.events_length)]) {
