@@ -1,11 +1,11 @@
-//! The side of an agent that faces its task: environment, exploration, counters, schedule and files.
+//! The acting half of an agent: environment, exploration, counters, schedule and files.
 //!
-//! What it learns with lives elsewhere: beside it on a CPU ([`AgentRun`](crate::agent_run::AgentRun)), or with a whole group
-//! on a device ([`Pipeline`](crate::pipeline::Pipeline)). Both play the same steps through this file.
+//! Its learner lives elsewhere: next to it on a CPU ([`AgentRun`](crate::agent_run::AgentRun)), or in a group on a device
+//! ([`DevicePopulation`](crate::pipeline::DevicePopulation)). Both run the same steps through this file.
 
 use crate::error::TrainError;
+use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
-use crate::sinks::{Episode, Recorded, Sinks};
 use crate::store::{Field, StoreError};
 use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
@@ -22,17 +22,17 @@ use std::sync::Arc;
 const COLUMNS: [&str; 7] =
     ["frame", "updates", "episodes", "epsilon", "return_mean", "score_mean", "saturated"];
 
-/// One agent's environment with all that is counted, scheduled and written around it.
+/// One agent's environment with its counters, schedule and files.
 pub struct Actor {
     plan: AgentPlan,
     env: Box<dyn Env>,
     codec: Arc<dyn Codec>,
     clock: Clock,
     counters: Counters,
-    /// The environment's chance in the step that is under way.
+    /// The environment's random numbers for the current step.
     chance: Stream,
     files: Files,
-    /// Why it was stopped before its end.
+    /// Why it was stopped early, if it was.
     stopped: Option<String>,
 }
 
@@ -47,31 +47,31 @@ struct Clock {
     exploration: Linear,
 }
 
-/// What moves with every step and is saved with every checkpoint.
+/// State that changes with every step and is saved with every checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counters {
     steps: u64,
     episodes: u64,
     saturated: u64,
-    /// The next step begins with a reset.
+    /// Whether the next step begins with a reset.
     fresh: bool,
     player_score: u8,
     episode_steps: u64,
     episode_return: f64,
     episode_score: f64,
-    /// Over the logging interval: episodes, sum of returns, sum of scores.
+    /// In the current logging interval: number of episodes, sum of returns, sum of scores.
     interval: [f64; 3],
-    /// A moving average of scores for people to watch; it is not logged.
+    /// A moving average of scores for display. It is not logged.
     recent_score: f64,
-    /// The step at which replay was last empty: 0, or where a light checkpoint was resumed.
+    /// The step at which replay was last empty: 0, or the step at which a light checkpoint was resumed.
     emptied: u64,
 }
 
-/// Metric files, which a restored agent opens only once its whole checkpoint has proved sound.
+/// The metric files. A restored agent opens them only after its whole checkpoint has been verified.
 enum Files {
     Closed,
-    Recorded(Recorded),
-    Open(Box<Sinks>),
+    Recorded(RecordedFiles),
+    Open(Box<MetricsWriter>),
 }
 
 impl Clock {
@@ -95,7 +95,7 @@ impl Clock {
 }
 
 impl Actor {
-    /// A fresh agent's environment, before its first step. Its files are still closed.
+    /// A new agent's environment before its first step. Its files are not open yet.
     pub fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
         let env = workshop.task(plan)?;
         Ok(Actor {
@@ -110,14 +110,14 @@ impl Actor {
         })
     }
 
-    /// Makes the agent's files in `folder`; `learner` names the learner's metrics.
+    /// Creates the agent's files in `folder`. `learner` holds the names of the learner's metrics.
     pub fn create_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         let by_score = self.env.spec().max_player_score > 0;
-        self.files = Files::Open(Box::new(Sinks::create(folder, &columns(learner), by_score)?));
+        self.files = Files::Open(Box::new(MetricsWriter::create(folder, &columns(learner), by_score)?));
         Ok(())
     }
 
-    /// Whether [`open_files`](Actor::open_files) will find the files as long as the checkpoint says.
+    /// Checks that the files are at least as long as the checkpoint recorded, as [`open_files`](Actor::open_files) needs.
     pub fn check_files(&self, folder: &Path) -> Result<(), StoreError> {
         match &self.files {
             Files::Recorded(recorded) => recorded.check(folder),
@@ -125,22 +125,22 @@ impl Actor {
         }
     }
 
-    /// Cuts the agent's files back to where the checkpoint left them, and goes on with them.
+    /// Truncates the agent's files to the lengths in the checkpoint and reopens them.
     pub fn open_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         if let Files::Recorded(recorded) = &self.files {
-            self.files = Files::Open(Box::new(Sinks::resume(folder, &columns(learner), recorded)?));
+            self.files = Files::Open(Box::new(MetricsWriter::resume(folder, &columns(learner), recorded)?));
         }
         Ok(())
     }
 
-    fn sinks(&mut self) -> &mut Sinks {
+    fn writer(&mut self) -> &mut MetricsWriter {
         match &mut self.files {
-            Files::Open(sinks) => sinks,
+            Files::Open(writer) => writer,
             _ => unreachable!("files are opened before the first step"),
         }
     }
 
-    /// Begins a step: resets the task if an episode ended, and looks at it.
+    /// Begins a step: resets the task if an episode ended, and observes it.
     pub fn begin(&mut self, out: Observation<'_>) {
         let c = &mut self.counters;
         self.chance = Stream::new(self.plan.seed, Purpose::Environment, c.steps);
@@ -152,7 +152,7 @@ impl Actor {
         self.env.observe(out);
     }
 
-    /// The random action of the step under way, if exploration wants one.
+    /// The random action of the current step, if exploration chooses one.
     pub fn explore(&self) -> Option<usize> {
         let steps = self.counters.steps;
         let mut explore = Stream::new(self.plan.seed, Purpose::Exploration, steps);
@@ -160,8 +160,8 @@ impl Actor {
         explore.chance(epsilon).then(|| explore.below(self.env.spec().actions.len()))
     }
 
-    /// Ends a step: plays the action and says what the learner should know of it. `None` if the task gave a reward that is
-    /// no number, which stops the agent; only its files can fail the call.
+    /// Ends a step: plays the action and returns the outcome for the learner. Returns `None` if the task's reward is not a
+    /// number, which stops the agent. Only problems with its files are errors.
     pub fn play(&mut self, action: usize) -> Result<Option<Outcome>, TrainError> {
         let step = self.env.step(action, &mut self.chance);
         let c = &mut self.counters;
@@ -203,26 +203,26 @@ impl Actor {
         let rate = (1.0 / c.episodes as f64).max(0.05);
         c.recent_score += rate * (episode.score - c.recent_score);
         (c.episode_steps, c.episode_return, c.episode_score) = (0, 0.0, 0.0);
-        Ok(self.sinks().episode(episode)?)
+        Ok(self.writer().episode(episode)?)
     }
 
-    /// Whether the learner is to be updated in the step under way, once its action is chosen.
+    /// Whether the learner is to be updated in the current step, after its action is chosen.
     pub fn update_due(&self) -> bool {
         let Counters { steps, emptied, .. } = self.counters;
         steps - emptied >= self.clock.learning_starts && steps.is_multiple_of(self.clock.update_period)
     }
 
-    /// Whether the target network is to be refreshed in the step under way, after the update.
+    /// Whether the target network is to be refreshed in the current step, after the update.
     pub fn refresh_due(&self) -> bool {
         self.counters.steps.is_multiple_of(self.clock.target_period)
     }
 
-    /// Whether a row of metrics is to be written after the step that ended last.
+    /// Whether a row of metrics is to be written after the last step.
     pub fn log_due(&self) -> bool {
         self.counters.steps.is_multiple_of(self.clock.log_period) || self.stopped.is_some()
     }
 
-    /// Writes a row of metrics; what is not counted here comes from the learner.
+    /// Writes a row of metrics: the actor's own, then the learner's.
     pub fn log(
         &mut self,
         updates: u64,
@@ -243,7 +243,7 @@ impl Actor {
             c.saturated.into(),
         ];
         row.extend(learner.into_iter().map(Field::from));
-        Ok(self.sinks().metrics(&row, td)?)
+        Ok(self.writer().metrics(&row, td)?)
     }
 
     /// Stops the agent for good.
@@ -251,32 +251,32 @@ impl Actor {
         self.stopped = Some(reason);
     }
 
-    /// Whether it has neither seen `frames` frames nor been stopped.
+    /// Whether it has seen fewer than `frames` frames and has not been stopped.
     pub fn is_active(&self, frames: u64) -> bool {
         self.stopped.is_none() && self.counters.steps < self.steps_of(frames)
     }
 
-    /// The steps that it takes to see this many frames.
+    /// The number of steps that it takes to see this many frames.
     pub fn steps_of(&self, frames: u64) -> u64 {
         frames.div_ceil(self.clock.frames_per_step)
     }
 
-    /// Steps ended so far.
+    /// The number of steps completed.
     pub fn steps(&self) -> u64 {
         self.counters.steps
     }
 
-    /// Frames seen so far.
+    /// The number of frames seen.
     pub fn frames(&self) -> u64 {
         self.counters.steps * self.clock.frames_per_step
     }
 
-    /// What is to be trained.
+    /// The agent's plan.
     pub fn plan(&self) -> &AgentPlan {
         &self.plan
     }
 
-    /// What the task says of itself.
+    /// The task's specification.
     pub fn task(&self) -> &TaskSpec {
         self.env.spec()
     }
@@ -286,7 +286,7 @@ impl Actor {
         &self.codec
     }
 
-    /// Why it was stopped before its end.
+    /// Why it was stopped early, if it was.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
@@ -296,23 +296,23 @@ impl Actor {
         (self.counters.episodes > 0).then_some(self.counters.recent_score)
     }
 
-    /// Rewards so far that were beyond the codec's capacity.
+    /// The number of rewards beyond the codec's capacity.
     pub fn saturated(&self) -> u64 {
         self.counters.saturated
     }
 
-    /// The step before which replay holds nothing: 0 unless a light checkpoint was resumed there.
+    /// The step before which replay holds nothing: 0, or the step at which a light checkpoint was resumed.
     pub fn emptied(&self) -> u64 {
         self.counters.emptied
     }
 
-    /// Says that replay is empty now: learning starts again when it holds as much as at the agent's first update.
+    /// Records that replay is empty now. Learning starts again when replay holds as much as at the agent's first update.
     pub fn empty_replay(&mut self) {
         self.counters.emptied = self.counters.steps;
     }
 
-    /// Writes the agent's state with the learner's part, as `learner` writes it, in its place. The files' rows are safe on
-    /// disk before the state speaks of them.
+    /// Writes the agent's state, including the learner's state, which `learner` writes. The rows of the metric files are synced
+    /// to disk before the state refers to them.
     pub fn save<E: From<StoreError>>(
         &mut self,
         learner: impl FnOnce(&mut StateWriter) -> Result<(), E>,
@@ -322,11 +322,11 @@ impl Actor {
         out.blob(self.stopped.as_deref().unwrap_or("").as_bytes());
         self.env.save(&mut out);
         learner(&mut out)?;
-        self.sinks().save(&mut out)?;
+        self.writer().save(&mut out)?;
         Ok(out.into_bytes())
     }
 
-    /// Restores what [`save`](Actor::save) wrote; files stay closed.
+    /// Restores what [`save`](Actor::save) wrote. The files are not opened.
     pub fn restore(
         &mut self,
         state: &[u8],
@@ -338,7 +338,7 @@ impl Actor {
         self.stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
         self.env.restore(&mut from)?;
         learner(&mut from)?;
-        self.files = Files::Recorded(Recorded::read(&mut from)?);
+        self.files = Files::Recorded(RecordedFiles::read(&mut from)?);
         from.finish()
     }
 }
@@ -350,7 +350,7 @@ fn columns(learner: &[String]) -> Vec<String> {
 impl Counters {
     fn save(&self, out: &mut StateWriter) {
         let counts = [self.steps, self.episodes, self.saturated, self.episode_steps, self.emptied];
-        // The last is a rare one, which checkpoints of older versions never have.
+        // The last counter is rarely set, and checkpoints of older versions never have it.
         out.u64s(&counts[..if self.emptied == 0 { 4 } else { 5 }]);
         out.bool(self.fresh);
         out.u8(self.player_score);

@@ -1,4 +1,4 @@
-//! One agent at work on a CPU: the loop that every other file of this crate exists to feed, watch and save. Read this first.
+//! The training loop of one agent on a CPU, which the rest of this crate configures, observes and saves. Read this first.
 
 use crate::actor::Actor;
 use crate::error::TrainError;
@@ -11,24 +11,24 @@ use spectral_core::bytes::StateError;
 
 /// One agent with its task, its files and its learner.
 pub struct AgentRun {
-    /// What faces the task.
+    /// Steps the task and keeps counters and files.
     pub actor: Actor,
-    /// What learns.
+    /// Learns from the steps.
     pub learner: Learner,
 }
 
 impl AgentRun {
-    /// A fresh agent whose files are still closed.
+    /// A new agent whose files are not open yet.
     pub fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
         let actor = Actor::new(plan, agent, workshop)?;
         let learner = learner(&actor)?;
         Ok(AgentRun { actor, learner })
     }
 
-    /// Trains until the agent has seen `frames` frames, or `pause` says to stop between two steps.
+    /// Trains until the agent has seen `frames` frames or `pause` returns true between two steps.
     ///
-    /// Problems of the agent itself (values that are not finite, rewards that are not numbers) stop it and are kept as its
-    /// reason; only its files can fail the call.
+    /// Problems of the agent itself (values that are not finite, rewards that are not numbers) stop the agent and are kept as
+    /// the reason. Only problems with its files are returned as errors.
     pub fn advance(&mut self, frames: u64, mut pause: impl FnMut() -> bool) -> Result<(), TrainError> {
         while self.actor.is_active(frames) && !pause() {
             self.step()?;
@@ -40,8 +40,8 @@ impl AgentRun {
         Ok(())
     }
 
-    /// One step: observe, act, learn, play, record. Like the first DQN it learns between choosing an action and playing it,
-    /// which lets a device learn while tasks are played.
+    /// One step: observe, act, learn, play, record. Like the original DQN it learns between choosing an action and playing it,
+    /// which lets a device learn while tasks are stepped.
     fn step(&mut self) -> Result<(), TrainError> {
         let AgentRun { actor, learner } = self;
         actor.begin(learner.observation());
@@ -60,7 +60,7 @@ impl AgentRun {
     }
 }
 
-/// A fresh learner for an actor.
+/// A new learner for an actor.
 pub fn learner(actor: &Actor) -> Result<Learner, TrainError> {
     let plan = actor.plan();
     Ok(Learner::new(plan.settings.clone(), actor.codec().clone(), actor.task(), plan.seed)?)

@@ -101,8 +101,8 @@ pub fn usable_cores() -> Vec<usize> {
     Vec::new()
 }
 
-/// Ties the calling thread to a core; without effect where the system does not let it.
-pub fn tie_to_core(core: usize) {
+/// Pins the calling thread to a core; without effect where the system does not allow it.
+pub fn pin_to_core(core: usize) {
     #[cfg(target_os = "linux")]
     {
         let mut one = rustix::thread::CpuSet::new();

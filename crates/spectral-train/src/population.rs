@@ -1,4 +1,4 @@
-//! A population as the trainer sees it: agents that train together, wherever their learners live.
+//! A population as the trainer sees it: agents that train together, whether their learners run on a CPU or on a device.
 
 use crate::actor::Actor;
 use crate::checkpoint::Cost;
@@ -8,24 +8,24 @@ use spectral_core::bytes::{StateError, StateWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the observer is told.
+/// How often the observer is called.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// Where one agent stands, for people who watch.
+/// One agent's progress, for display.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentProgress {
     /// Frames seen.
     pub frames: u64,
     /// Mean score of about the last twenty episodes.
     pub score: Option<f64>,
-    /// Why it was stopped.
+    /// Why it was stopped, if it was.
     pub stopped: Option<String>,
     /// Rewards beyond the codec's capacity.
     pub saturated: u64,
 }
 
 impl AgentProgress {
-    /// Where this agent stands.
+    /// The progress of this agent.
     pub fn of(actor: &Actor) -> Self {
         AgentProgress {
             frames: actor.frames(),
@@ -36,7 +36,7 @@ impl AgentProgress {
     }
 }
 
-/// Told how the work goes.
+/// Receives progress while a population trains.
 pub trait Observer: Sync {
     /// Called about ten times a second, with one entry per agent in the plan's order.
     fn tick(&self, _progress: &[AgentProgress]) {}
@@ -44,32 +44,32 @@ pub trait Observer: Sync {
     fn checkpoint(&self, _cost: Cost) {}
 }
 
-/// Watches nothing.
+/// Ignores all progress.
 impl Observer for () {}
 
-/// The work from one checkpoint to the next.
+/// The training between two checkpoints.
 #[derive(Clone, Copy)]
-pub struct Sitting<'a> {
+pub struct TrainSlice<'a> {
     /// Frames per agent at the run's end.
     pub frames: u64,
     /// When the checkpoint is due.
     pub due: Instant,
-    /// Set by the user.
+    /// Set when the user asks the run to stop.
     pub interrupt: &'a AtomicBool,
-    /// Who watches.
+    /// Receives progress.
     pub observer: &'a dyn Observer,
 }
 
-impl Sitting<'_> {
-    /// Whether the user wants it to end.
+impl TrainSlice<'_> {
+    /// Whether the user asked the run to stop.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
 }
 
-/// Agents, numbered as in the plan, and what they learn with.
+/// Agents, numbered as in the plan, and their learners.
 pub trait Population {
-    /// How many agents.
+    /// The number of agents.
     fn len(&self) -> usize;
 
     /// True if there are none.
@@ -77,27 +77,27 @@ pub trait Population {
         self.len() == 0
     }
 
-    /// The side of an agent that faces its task.
+    /// An agent's actor: its task, counters and files.
     fn actor(&mut self, agent: usize) -> &mut Actor;
 
-    /// Names of the learner's metrics.
+    /// The names of the learner's metrics.
     fn metric_columns(&mut self, agent: usize) -> Vec<String>;
 
-    /// Writes what acting needs.
+    /// Writes what is needed to act: the model.
     fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError>;
 
-    /// Writes the agent's whole state but for replay's records.
+    /// Writes the agent's whole state except the records of its replay.
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError>;
 
-    /// Restores what [`save`](Population::save) wrote, wherever that was.
+    /// Restores what [`save`](Population::save) of any population wrote.
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError>;
 
-    /// Counts replay's records before `first` as gone.
+    /// Treats all replay records before `first` as missing.
     fn forget_before(&mut self, agent: usize, first: u64);
 
-    /// Replay's records.
+    /// The records of the agent's replay.
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_>;
 
-    /// Trains until the checkpoint is due, everything is done, or the user interrupts. All agents end between two steps.
-    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError>;
+    /// Trains until the checkpoint is due, all agents are done, or the user interrupts. All agents end between two steps.
+    fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError>;
 }

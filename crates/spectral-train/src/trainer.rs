@@ -1,14 +1,14 @@
 //! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
 use crate::checkpoint::{Checkpoints, Loaded};
-use crate::cores::{Cores, threads};
+use crate::cpu_population::{CpuPopulation, threads};
 use crate::devices::{self, Chosen, DeviceChoice};
 use crate::error::TrainError;
 use crate::memory::{Memory, light_checkpoints};
-use crate::pipeline::Pipeline;
+use crate::pipeline::DevicePopulation;
 use crate::plan::{MOST_FRAMES, Plan};
 pub use crate::population::{AgentProgress, Observer};
-use crate::population::{Population, Sitting};
+use crate::population::{Population, TrainSlice};
 use crate::run_dir::{AgentState, RunDir, Status};
 use crate::store::write_atomically;
 use crate::workshop::Workshop;
@@ -162,7 +162,7 @@ impl Trainer {
         self.write_state(Status::Running, self.seconds_before)?;
         loop {
             let due = Instant::now() + Duration::from_secs_f64(self.plan.checkpoint_seconds);
-            self.population.train(Sitting { frames: self.plan.frames, due, interrupt, observer })?;
+            self.population.train(TrainSlice { frames: self.plan.frames, due, interrupt, observer })?;
             let cost = self.checkpoints.write(self.population.as_mut())?;
             observer.checkpoint(cost);
             let seconds = self.seconds_before + start.elapsed().as_secs_f64();
@@ -253,14 +253,14 @@ fn populate(
     notes: &mut Vec<String>,
 ) -> Result<Box<dyn Population>, TrainError> {
     if *chosen == Chosen::Cpu {
-        return Ok(Box::new(Cores::new(plan, workshop)?));
+        return Ok(Box::new(CpuPopulation::new(plan, workshop)?));
     }
-    match Pipeline::new(plan, workshop, chosen) {
+    match DevicePopulation::new(plan, workshop, chosen) {
         Err(TrainError::Device(reason)) if plan.device == DeviceChoice::Auto => {
             Memory::of(plan, workshop, &Chosen::Cpu)?.check()?;
             *notes = vec![format!("trains on the CPU: {reason}")];
             *chosen = Chosen::Cpu;
-            Ok(Box::new(Cores::new(plan, workshop)?))
+            Ok(Box::new(CpuPopulation::new(plan, workshop)?))
         }
         made => Ok(Box::new(made?)),
     }

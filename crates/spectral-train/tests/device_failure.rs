@@ -5,12 +5,12 @@ use spectral_core::bytes::{StateError, StateWriter};
 use spectral_train::actor::Actor;
 use spectral_train::checkpoint::Checkpoints;
 use spectral_train::config::Configuration;
-use spectral_train::cores::Cores;
+use spectral_train::cpu_population::CpuPopulation;
 use spectral_train::devices::{Chosen, Gpu};
 use spectral_train::error::TrainError;
 use spectral_train::memory::Memory;
 use spectral_train::plan::Plan;
-use spectral_train::population::{Population, Sitting};
+use spectral_train::population::{Population, TrainSlice};
 use spectral_train::run_dir::RunDir;
 use spectral_train::store::Records;
 use spectral_train::trainer::Trainer;
@@ -24,7 +24,7 @@ const GONE: &str = "gone on purpose";
 
 /// Agents on the CPU; those from number `lost` on give nothing back and take nothing, as if their device were gone.
 struct Failing {
-    cores: Cores,
+    population: CpuPopulation,
     lost: usize,
 }
 
@@ -58,35 +58,35 @@ impl Failing {
 
 impl Population for Failing {
     fn len(&self) -> usize {
-        self.cores.len()
+        self.population.len()
     }
     fn actor(&mut self, agent: usize) -> &mut Actor {
-        self.cores.actor(agent)
+        self.population.actor(agent)
     }
     fn metric_columns(&mut self, agent: usize) -> Vec<String> {
-        self.cores.metric_columns(agent)
+        self.population.metric_columns(agent)
     }
     fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError> {
         self.check(agent)?;
-        self.cores.save_model(agent, out)
+        self.population.save_model(agent, out)
     }
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
         self.check(agent)?;
-        self.cores.save(agent)
+        self.population.save(agent)
     }
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
         self.check(agent).map_err(|_| StateError(GONE.into()))?;
-        self.cores.restore(agent, state)
+        self.population.restore(agent, state)
     }
     fn forget_before(&mut self, agent: usize, first: u64) {
-        self.cores.forget_before(agent, first);
+        self.population.forget_before(agent, first);
     }
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
-        let newest = self.cores.records(agent).newest();
-        if agent >= self.lost { Box::new(Gone { newest }) } else { self.cores.records(agent) }
+        let newest = self.population.records(agent).newest();
+        if agent >= self.lost { Box::new(Gone { newest }) } else { self.population.records(agent) }
     }
-    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError> {
-        self.cores.train(sitting)
+    fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
+        self.population.train(slice)
     }
 }
 
@@ -131,7 +131,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn train(population: &mut Failing, frames: u64) {
     let (due, interrupt) = (Instant::now() + Duration::from_secs(600), AtomicBool::new(false));
-    population.train(Sitting { frames, due, interrupt: &interrupt, observer: &() }).unwrap();
+    population.train(TrainSlice { frames, due, interrupt: &interrupt, observer: &() }).unwrap();
 }
 
 #[track_caller]
@@ -144,7 +144,7 @@ fn assert_device_blamed(error: &TrainError) {
 #[test]
 fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
     let (scratch, plan) = (Scratch::new("checkpoint"), plan());
-    let fresh = |lost| Failing { cores: Cores::new(&plan, &Workshop::default()).unwrap(), lost };
+    let fresh = |lost| Failing { population: CpuPopulation::new(&plan, &Workshop::default()).unwrap(), lost };
     let dir = RunDir::create(&scratch.0, &plan, "test", "cpu").unwrap();
     let _lock = dir.lock().unwrap();
     let mut population = fresh(3);

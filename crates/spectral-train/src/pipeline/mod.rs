@@ -1,55 +1,56 @@
-//! A population at work on a device, in several groups: while the device works for some, the CPU's cores step the tasks of
-//! the others.
+//! A population that trains on a device, in several groups: while the device works for some groups, CPU threads step the
+//! tasks of the others.
 //!
-//! Each group goes through the same round for ever: the device answers what to do, threads play it and look at what followed,
-//! the device is told. No group waits for another, only for the device or for threads. An agent sees what it sees on a CPU,
-//! in the same order: act, update, refresh, play, record, and the next action by the weights after that; only that the device
-//! updates while threads play. So a population whose learners compute the same bits writes the same files.
+//! Each group repeats the same cycle: the device chooses actions, threads play them and observe the result, and the device
+//! receives it. A group never waits for another group, only for the device or for threads. An agent goes through the same
+//! sequence as on a CPU: act, update, refresh the target, play, record, and then choose the next action with the updated
+//! weights. The only difference is that the device updates while threads play. A population whose learners compute the same
+//! bits therefore writes the same files.
 
-mod board;
-mod crew;
+mod actor_slot;
+mod core_pinning;
+mod group_driver;
+mod job_board;
 #[cfg(test)]
-mod late;
-mod places;
-mod seat;
-mod team;
+mod slow_device_tests;
 #[cfg(test)]
 mod tests;
+mod worker_pool;
 
 use crate::actor::Actor;
 use crate::agent_run::learner;
-use crate::cores::threads;
+use crate::cpu_population::threads;
 use crate::devices::{self, Chosen, Member};
 use crate::error::TrainError;
 use crate::plan::Plan;
-use crate::population::{AgentProgress, Population, Sitting, TICK};
+use crate::population::{AgentProgress, Population, TICK, TrainSlice};
 use crate::store::Records;
 use crate::workshop::Workshop;
-use crew::{HEAD_START, Roster, with_crew};
-use seat::{Phase, Seat};
+use actor_slot::{ActorSlot, Phase};
+use group_driver::GroupDriver;
 use spectral_agent::lockstep::{CpuGroup, Group};
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateWriter};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
-use team::Team;
+use worker_pool::{HEAD_START, PoolConfig, with_worker_pool};
 
-/// Agents whose learners live on a device.
-pub struct Pipeline {
+/// A population whose learners live on a device.
+pub struct DevicePopulation {
     groups: Vec<Box<dyn Group>>,
-    /// Per group, the tasks' side of its agents.
-    seats: Vec<Vec<Mutex<Seat>>>,
+    /// Per group, the actors of its agents.
+    slots: Vec<Vec<Mutex<ActorSlot>>>,
     threads: usize,
 }
 
-impl Pipeline {
+impl DevicePopulation {
     /// A fresh population on the chosen device.
     pub fn new(plan: &Plan, workshop: &Workshop, chosen: &Chosen) -> Result<Self, TrainError> {
         let mut groups: Vec<Box<dyn Group>> = Vec::new();
-        let mut seats = Vec::new();
+        let mut slots = Vec::new();
         let sizes = group_sizes(plan);
-        if sizes.iter().any(|&size| size > board::MOST_PARTS) {
+        if sizes.iter().any(|&size| size > job_board::MAX_ITEMS) {
             return Err(TrainError::Usage(format!(
                 "{} agents are too many for one device",
                 plan.agents.len()
@@ -63,34 +64,34 @@ impl Pipeline {
         for size in sizes {
             let (agents, spilt) = (&plan.agents[first..first + size], &spilt[first..first + size]);
             first += size;
-            let mut team: Vec<Seat> =
-                agents.iter().map(|agent| Seat::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
+            let mut actors: Vec<ActorSlot> =
+                agents.iter().map(|agent| ActorSlot::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
             let mut group: Box<dyn Group> = match chosen {
                 Chosen::Cuda(gpu) => {
-                    let members: Vec<Member<'_>> = team.iter().map(Seat::member).collect();
+                    let members: Vec<Member<'_>> = actors.iter().map(ActorSlot::member).collect();
                     devices::open(gpu, plan.precision, &members, spilt)?
                 }
                 Chosen::Cpu | Chosen::CpuLockstep => {
-                    let learners = team.iter().map(|seat| learner(&seat.actor));
+                    let learners = actors.iter().map(|slot| learner(&slot.actor));
                     Box::new(CpuGroup::new(learners.collect::<Result<_, _>>()?))
                 }
             };
-            for (agent, seat) in team.iter_mut().enumerate() {
-                if let Some(room) = group.lend(agent) {
-                    seat.borrow(room);
+            for (agent, slot) in actors.iter_mut().enumerate() {
+                if let Some(buffer) = group.lend(agent) {
+                    slot.observe_into(buffer);
                 }
             }
             groups.push(group);
-            seats.push(team.into_iter().map(Mutex::new).collect::<Vec<_>>());
+            slots.push(actors.into_iter().map(Mutex::new).collect::<Vec<_>>());
         }
-        Ok(Pipeline { groups, seats, threads: threads(plan)? })
+        Ok(DevicePopulation { groups, slots, threads: threads(plan)? })
     }
 
-    /// The group that an agent is in, and its number there.
+    /// The group that an agent is in, and its index there.
     fn find(&self, agent: usize) -> (usize, usize) {
         let mut index = agent;
-        for (group, seats) in self.seats.iter().enumerate() {
-            match index.checked_sub(seats.len()) {
+        for (group, slots) in self.slots.iter().enumerate() {
+            match index.checked_sub(slots.len()) {
                 None => return (group, index),
                 Some(beyond) => index = beyond,
             }
@@ -98,109 +99,110 @@ impl Pipeline {
         panic!("there is no agent {agent}");
     }
 
-    fn seat(&mut self, agent: usize) -> (&mut dyn Group, usize, &mut Seat) {
+    /// An agent's group, its index there, and its slot.
+    fn slot(&mut self, agent: usize) -> (&mut dyn Group, usize, &mut ActorSlot) {
         let (group, index) = self.find(agent);
-        let seat = self.seats[group][index].get_mut().unwrap_or_else(|e| e.into_inner());
-        (self.groups[group].as_mut(), index, seat)
+        let slot = self.slots[group][index].get_mut().unwrap_or_else(|e| e.into_inner());
+        (self.groups[group].as_mut(), index, slot)
     }
 }
 
-impl Population for Pipeline {
+impl Population for DevicePopulation {
     fn len(&self) -> usize {
-        self.seats.iter().map(Vec::len).sum()
+        self.slots.iter().map(Vec::len).sum()
     }
 
     fn actor(&mut self, agent: usize) -> &mut Actor {
-        &mut self.seat(agent).2.actor
+        &mut self.slot(agent).2.actor
     }
 
     fn metric_columns(&mut self, agent: usize) -> Vec<String> {
-        let (group, index, _) = self.seat(agent);
+        let (group, index, _) = self.slot(agent);
         group.metric_columns(index)
     }
 
     fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError> {
-        let (group, index, _) = self.seat(agent);
+        let (group, index, _) = self.slot(agent);
         Ok(group.save_model(index, out)?)
     }
 
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
-        let (group, index, seat) = self.seat(agent);
-        seat.actor.save(|out| Ok(group.save(index, out)?))
+        let (group, index, slot) = self.slot(agent);
+        slot.actor.save(|out| Ok(group.save(index, out)?))
     }
 
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
-        let (group, index, seat) = self.seat(agent);
-        seat.actor.restore(state, |from| group.restore(index, from))
+        let (group, index, slot) = self.slot(agent);
+        slot.actor.restore(state, |from| group.restore(index, from))
     }
 
     fn forget_before(&mut self, agent: usize, first: u64) {
-        let (group, index, _) = self.seat(agent);
+        let (group, index, _) = self.slot(agent);
         group.forget_before(index, first);
     }
 
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
-        let (group, agent, seat) = self.seat(agent);
-        let bytes_per_record = Replay::bytes_per_record(seat.actor.task().observation);
+        let (group, agent, slot) = self.slot(agent);
+        let bytes_per_record = Replay::bytes_per_record(slot.actor.task().observation);
         Box::new(DeviceRecords { group, agent, bytes_per_record })
     }
 
-    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError> {
-        let seats = &self.seats;
+    fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
+        let slots = &self.slots;
         let work = |group: usize, phase: u8, agent: usize| {
-            lock(&seats[group][agent]).work(Phase::ALL[usize::from(phase)]);
+            lock(&slots[group][agent]).work(Phase::ALL[usize::from(phase)]);
         };
-        let groups = self.groups.iter_mut().zip(seats).enumerate();
-        let mut teams: Vec<Team<'_>> = groups
-            .map(|(number, (group, seats))| Team::new(number, group.as_mut(), seats, sitting.frames))
+        let groups = self.groups.iter_mut().zip(slots).enumerate();
+        let mut drivers: Vec<GroupDriver<'_>> = groups
+            .map(|(number, (group, slots))| GroupDriver::new(number, group.as_mut(), slots, slice.frames))
             .collect();
-        let mut news = News::new(seats);
-        let helps = teams.len() == 1 || self.threads < MANY_THREADS;
-        let parts: Vec<usize> = seats.iter().map(Vec::len).collect();
-        let workers = (self.threads - 1).min(parts.iter().sum::<usize>() - usize::from(helps));
-        let roster = Roster { workers, foreman_works: helps, parts: &parts, head_start: HEAD_START };
-        with_crew(&roster, &work, |crew| {
-            teams.iter_mut().for_each(|team| team.start(crew));
-            while let Some(behind) = teams.iter().filter(|t| !t.is_idle()).map(Team::steps).min() {
+        let mut reporter = ProgressReporter::new(slots);
+        let main_works = drivers.len() == 1 || self.threads < MANY_THREADS;
+        let items: Vec<usize> = slots.iter().map(Vec::len).collect();
+        let workers = (self.threads - 1).min(items.iter().sum::<usize>() - usize::from(main_works));
+        let config = PoolConfig { workers, main_works, items: &items, head_start: HEAD_START };
+        with_worker_pool(&config, &work, |pool| {
+            drivers.iter_mut().for_each(|driver| driver.start(pool));
+            while let Some(slowest) = drivers.iter().filter(|d| !d.is_idle()).map(GroupDriver::steps).min() {
                 let now = Instant::now();
-                let last = now >= sitting.due || sitting.interrupted();
-                let mut moved = false;
-                for team in &mut teams {
-                    // Whoever is far ahead only keeps the others from catching up.
-                    let waits = !last && team.is_on_device() && team.steps() > behind + LONGEST_LEAD;
-                    moved |= !waits && team.advance(crew, last)?;
+                let last = now >= slice.due || slice.interrupted();
+                let mut advanced = false;
+                for driver in &mut drivers {
+                    // A group that is far ahead would only keep the others from catching up.
+                    let waits = !last && driver.is_on_device() && driver.steps() > slowest + MAX_LEAD;
+                    advanced |= !waits && driver.advance(pool, last)?;
                 }
-                if news.are_due(now) && news.hear(&teams) {
-                    sitting.observer.tick(&news.progress);
-                    news.told(now);
+                if reporter.is_due(now) && reporter.collect(&drivers) {
+                    slice.observer.tick(&reporter.progress);
+                    reporter.restart(now);
                 }
-                if moved || (helps && crew.help()) {
-                    crew.is_busy();
+                if advanced || (main_works && pool.help()) {
+                    pool.reset_idle();
                 } else {
-                    crew.rest(teams.iter().any(Team::is_on_device));
+                    pool.idle(drivers.iter().any(GroupDriver::is_on_device));
                 }
             }
-            // What was heard before may not be the end.
-            news.told(Instant::now());
-            news.hear(&teams);
-            sitting.observer.tick(&news.progress);
+            // Progress that was collected earlier may not be final.
+            reporter.restart(Instant::now());
+            reporter.collect(&drivers);
+            slice.observer.tick(&reporter.progress);
             Ok(())
         })
     }
 }
 
-/// With fewer threads than this the one that serves the device takes its share of the tasks too; with more, that would bring
-/// little, and keep the device waiting while a long step lasts.
+/// With fewer threads than this, the thread that serves the device steps tasks too. With more threads that would gain little,
+/// and the device would wait while a long step lasts.
 const MANY_THREADS: usize = 8;
-/// Steps by which a group may be ahead of another.
-const LONGEST_LEAD: u64 = 64;
-/// Groups unless the user says otherwise, and from `MANY_AGENTS` on. More groups let cores and device wait less for each other,
-/// but a device needs longer for several small updates than for one (benches/results/gpu-end-to-end.txt).
+/// The most steps by which a group may be ahead of another.
+const MAX_LEAD: u64 = 64;
+/// The default number of groups, and the default from `MANY_AGENTS` agents on. With more groups, cores and device wait less for
+/// each other, but a device needs longer for several small updates than for one (benches/results/gpu-end-to-end.txt).
 const GROUPS: usize = 2;
 const GROUPS_OF_MANY: usize = 4;
 const MANY_AGENTS: usize = 48;
 
-/// The agents in each group of a population that a device trains. They differ by one at most, and none is empty.
+/// The number of agents in each group of a population that a device trains. Sizes differ by one at most, and no group is empty.
 ///
 /// ```
 /// use spectral_train::{config::Configuration, pipeline::group_sizes};
@@ -221,55 +223,57 @@ pub fn group_sizes(plan: &Plan) -> Vec<usize> {
     (0..groups).map(|group| agents / groups + usize::from(group < agents % groups)).collect()
 }
 
-/// What the observer is told, gathered when a group is between two steps: nobody waits for a thread in the middle of one.
-struct News {
+/// Collects progress for the observer. It asks a group only between two steps, so that it never waits for a thread in the
+/// middle of one.
+struct ProgressReporter {
     progress: Vec<AgentProgress>,
-    /// Per group, where its agents are among all.
-    places: Vec<Range<usize>>,
-    /// Groups that were heard since the observer was told.
-    heard: Vec<bool>,
-    told: Instant,
+    /// Per group, the range of its agents in `progress`.
+    ranges: Vec<Range<usize>>,
+    /// Groups whose progress was collected since the last report.
+    collected: Vec<bool>,
+    reported: Instant,
 }
 
-impl News {
-    fn new(seats: &[Vec<Mutex<Seat>>]) -> Self {
+impl ProgressReporter {
+    fn new(slots: &[Vec<Mutex<ActorSlot>>]) -> Self {
         let mut end = 0;
-        let place = |seats: &Vec<Mutex<Seat>>| {
-            end += seats.len();
-            end - seats.len()..end
+        let range = |slots: &Vec<Mutex<ActorSlot>>| {
+            end += slots.len();
+            end - slots.len()..end
         };
-        News {
-            progress: seats.iter().flatten().map(|seat| AgentProgress::of(&lock(seat).actor)).collect(),
-            places: seats.iter().map(place).collect(),
-            heard: vec![false; seats.len()],
-            told: Instant::now(),
+        ProgressReporter {
+            progress: slots.iter().flatten().map(|slot| AgentProgress::of(&lock(slot).actor)).collect(),
+            ranges: slots.iter().map(range).collect(),
+            collected: vec![false; slots.len()],
+            reported: Instant::now(),
         }
     }
 
-    fn are_due(&self, now: Instant) -> bool {
-        now.duration_since(self.told) >= TICK
+    fn is_due(&self, now: Instant) -> bool {
+        now.duration_since(self.reported) >= TICK
     }
 
-    /// Hears those that were not heard yet and whose tasks nobody is playing; true once all were heard.
-    fn hear(&mut self, teams: &[Team<'_>]) -> bool {
-        for ((team, heard), place) in teams.iter().zip(&mut self.heard).zip(&self.places) {
-            if !*heard && !team.is_stepping() {
-                team.progress(&mut self.progress[place.clone()]);
-                *heard = true;
+    /// Collects the progress of groups that are not stepping tasks. Returns true once it has that of all groups.
+    fn collect(&mut self, drivers: &[GroupDriver<'_>]) -> bool {
+        for ((driver, collected), range) in drivers.iter().zip(&mut self.collected).zip(&self.ranges) {
+            if !*collected && !driver.is_stepping() {
+                driver.progress(&mut self.progress[range.clone()]);
+                *collected = true;
             }
         }
-        self.heard.iter().all(|&heard| heard)
+        self.collected.iter().all(|&collected| collected)
     }
 
-    fn told(&mut self, now: Instant) {
-        self.told = now;
-        self.heard.fill(false);
+    /// Starts collecting anew after a report.
+    fn restart(&mut self, now: Instant) {
+        self.reported = now;
+        self.collected.fill(false);
     }
 }
 
-/// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
-fn lock(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
-    seat.lock().unwrap_or_else(|e| e.into_inner())
+/// Locks a slot even if a holder of the lock panicked: the panic itself is reported when the scope ends.
+fn lock(slot: &Mutex<ActorSlot>) -> MutexGuard<'_, ActorSlot> {
+    slot.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// One agent's replay on a device.

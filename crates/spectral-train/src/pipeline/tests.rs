@@ -1,4 +1,4 @@
-//! The pipeline with learners on the CPU writes what the plain trainer writes, to the bit.
+//! A device population with learners on the CPU writes the same bits as a CPU population.
 
 use crate::checkpoint::Checkpoints;
 use crate::config::Configuration;
@@ -35,7 +35,7 @@ fn plan(task: &str, further: &[&str]) -> Plan {
     config.plan().unwrap()
 }
 
-/// Everything of a run that must not depend on where it was trained: tables, models, and the newest checkpoint's sections.
+/// Everything in a run that must not depend on where it was trained: tables, models, and the newest checkpoint's sections.
 fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let (dir, plan) = RunDir::open(run).unwrap();
     let mut found = BTreeMap::new();
@@ -48,7 +48,7 @@ fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
         }
         let newest = Checkpoints::list(&dir).unwrap().pop().unwrap();
         let mut state = Container::open(&newest).unwrap().section(&format!("agent/{}", agent.id)).unwrap();
-        // The last things are the name and length of the event file, which holds wall-clock times.
+        // The name and length of the event file come last. The file holds wall-clock times.
         let name = b"events.out.tfevents.";
         let cut = state.windows(name.len()).rposition(|w| w == name).unwrap();
         state.truncate(cut);
@@ -87,13 +87,13 @@ fn five_codecs_write_the_same_files_with_any_number_of_groups_and_threads() {
     let tasks: [(&str, &[&str]); 3] = [
         ("exponential-pong-mini", &["frames=1501"]),
         ("catch-scale", &["frames=1300", "observation=planes", "agents=spectral,popart", "seeds=2"]),
-        // Frames that are no multiple of a step's.
+        // A number of frames that is not a multiple of a step's.
         ("pong-mini", &["frames=3003", "frame_skip=4", "prioritised=true", "double=true"]),
     ];
     for (task, further) in tasks {
         let plan = plan(task, further);
         train(&dir.join(&format!("{task}-cpu")), &plan, DeviceChoice::Cpu, 1);
-        // Ten threads: nobody but workers plays.
+        // With ten threads only workers step tasks.
         for (groups, threads) in [(0, 1), (0, 2), (1, 2), (3, 2), (4, 10), (99, 3)] {
             let path = dir.join(&format!("{task}-{groups}-{threads}"));
             train(&path, &Plan { groups, ..plan.clone() }, DeviceChoice::CpuLockstep, threads);
@@ -113,7 +113,7 @@ fn one_agent_alone_and_an_even_population_are_the_same_too() {
     }
 }
 
-/// A checkpoint every few steps, so that most of the machinery between two of them is exercised at every kind of step.
+/// A checkpoint every few steps, so that checkpoints fall on every kind of step.
 #[test]
 fn checkpoints_in_between_change_nothing() {
     let dir = ScratchDir::new();
@@ -135,7 +135,7 @@ fn checkpoints_in_between_change_nothing() {
 }
 
 #[test]
-fn runs_move_between_the_cpu_and_the_pipeline() {
+fn runs_move_between_the_populations() {
     let dir = ScratchDir::new();
     let whole = plan("exponential-pong-mini", &["frames=2000"]);
     train(&dir.join("whole"), &whole, DeviceChoice::Cpu, 2);
@@ -157,7 +157,7 @@ fn runs_move_between_the_cpu_and_the_pipeline() {
     );
 }
 
-/// A CPU leaves agents at different steps when it is interrupted; the pipeline brings them level first.
+/// A CPU population leaves agents at different steps when it is interrupted. A device population brings them level first.
 #[test]
 fn agents_at_different_steps_are_brought_level() {
     struct InterruptAt<'a>(&'a AtomicBool, u64);
@@ -171,7 +171,7 @@ fn agents_at_different_steps_are_brought_level() {
     let dir = ScratchDir::new();
     let whole = plan("exponential-pong-mini", &["frames=60000", "log_frames=1500"]);
     let cut = dir.join("cut");
-    // One thread and a slice of 50 ms: some agents have not even begun when the first is interrupted.
+    // One thread and 50 ms per agent: some agents have not even begun when the run is interrupted.
     let one = Plan { device: DeviceChoice::Cpu, threads: 1, ..whole.clone() };
     let mut trainer = Trainer::create(&cut, one, &Workshop::default(), "test").unwrap();
     let flag = AtomicBool::new(false);
@@ -182,7 +182,7 @@ fn agents_at_different_steps_are_brought_level() {
     drop(trainer);
     let end = frames.iter().max().unwrap() + 700;
     let (_, mut plan) = RunDir::open(&cut).unwrap();
-    // A nearer end than planned, to keep the test short.
+    // An earlier end than planned keeps the test short.
     let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
     std::fs::write(cut.join("run.toml"), text.replace("\nframes = 60000\n", &format!("\nframes = {end}\n")))
         .unwrap();
@@ -238,7 +238,7 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
     };
     let workshop = Workshop::default().with_task("broken", make);
     let dir = ScratchDir::new();
-    // A learning rate that leads out of what a float can hold stops one more.
+    // A learning rate that makes values overflow stops another agent.
     let plan = plan(
         "broken",
         &["agents=spectral,compressed", "seeds=3", "frames=1000", "agent.compressed.learning_rate=1e37"],
@@ -262,11 +262,11 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
     let stopped: Vec<&String> = reasons[0].iter().filter_map(|(_, reason)| reason.as_ref()).collect();
     assert!(stopped.iter().any(|r| r.contains("finite")), "{reasons:?}");
     assert!(stopped.iter().any(|r| r.contains("reward")), "{reasons:?}");
-    assert!(stopped.len() < 6, "somebody must go on: {reasons:?}");
+    assert!(stopped.len() < 6, "some agent must go on: {reasons:?}");
     for way in ["two", "four"] {
         let (mut found, mut expected) = (results(&dir.join(way)), results(&dir.join("cpu")));
         for ((_, reason), agent) in reasons[0].iter().zip(&plan.agents) {
-            // An agent that was stopped never goes on; where its task stands does not matter.
+            // An agent that was stopped never continues, so the state of its task does not matter.
             if reason.is_some() {
                 found.remove(&format!("{}/checkpoint", agent.id));
                 expected.remove(&format!("{}/checkpoint", agent.id));
@@ -278,7 +278,7 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
     }
 }
 
-/// A run is interrupted where all groups are between two steps, and goes on with another number of groups.
+/// A run is interrupted while all groups are between two steps, and continues with another number of groups.
 #[test]
 fn an_interrupted_run_goes_on_with_other_groups() {
     struct InterruptAt<'a>(&'a AtomicBool, u64);
@@ -301,9 +301,9 @@ fn an_interrupted_run_goes_on_with_other_groups() {
         assert_eq!(outcome.status, Status::Interrupted);
         let frames: Vec<u64> = outcome.agents.iter().map(|a| a.frames).collect();
         let (least, most) = (*frames.iter().min().unwrap(), *frames.iter().max().unwrap());
-        assert!(most - least <= super::LONGEST_LEAD + 3, "{frames:?}");
+        assert!(most - least <= super::MAX_LEAD + 3, "{frames:?}");
         drop(trainer);
-        // A nearer end than planned, to keep the test short.
+        // An earlier end than planned keeps the test short.
         let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
         let text = text.replace("\nframes = 1000000\n", &format!("\nframes = {}\n", most + 200));
         let text = text.replace(&format!("\ngroups = {groups}\n"), &format!("\ngroups = {others}\n"));
@@ -354,7 +354,7 @@ fn a_light_checkpoint_is_small_marked_and_fills_its_replay_before_it_learns() {
                 (fields.next().unwrap(), fields.next().unwrap())
             })
             .collect();
-        // 100 frames before the first update, after the start as after the resumption.
+        // 100 frames come before the first update, both at the start and after resuming.
         assert_eq!(updates[&90], 0);
         assert_eq!(updates[&1000], 1000 - 100);
         assert_eq!(updates[&1090], updates[&1000], "no updates while replay fills");
@@ -363,7 +363,7 @@ fn a_light_checkpoint_is_small_marked_and_fills_its_replay_before_it_learns() {
     assert_same(&dir.join("lockstep"), &dir.join("cpu"));
 }
 
-/// A full checkpoint written while replay is filling anew keeps what it holds and knows what it does not.
+/// A full checkpoint that is written while replay refills keeps the records that exist and knows which are missing.
 #[test]
 fn a_full_checkpoint_after_a_light_one_goes_on_to_the_bit() {
     let dir = ScratchDir::new();

@@ -1,4 +1,4 @@
-//! Where one agent's metrics go: CSV files and TensorBoard events in its own folder.
+//! Writes one agent's metrics to CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
 use crate::store::{CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
@@ -12,18 +12,18 @@ const TD_ERROR: &str = "td_error.csv";
 /// One finished training episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Episode {
-    /// The agent's frame count at the end.
+    /// The agent's frame count at the end of the episode.
     pub frame: u64,
     /// Sum of raw rewards.
     pub sum: f64,
-    /// Sum of plain scores.
+    /// Sum of scores.
     pub score: f64,
-    /// Frames.
+    /// Its length in frames.
     pub length: u64,
 }
 
-/// The open files of one agent.
-pub struct Sinks {
+/// The open metric files of one agent.
+pub struct MetricsWriter {
     episodes: CsvWriter,
     metrics: CsvWriter,
     td_error: Option<CsvWriter>,
@@ -31,7 +31,7 @@ pub struct Sinks {
     columns: Vec<String>,
 }
 
-impl Sinks {
+impl MetricsWriter {
     /// Opens fresh files in `folder`, replacing what an earlier attempt without a checkpoint left there.
     pub fn create(folder: &Path, columns: &[String], by_score: bool) -> Result<Self, StoreError> {
         std::fs::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
@@ -43,7 +43,7 @@ impl Sinks {
         }
         let header = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
         let td_header = header(&["frame", "player_score", "abs_error", "abs_target"]);
-        let sinks = Sinks {
+        let writer = MetricsWriter {
             episodes: CsvWriter::create(
                 &folder.join(EPISODES),
                 &header(&["frame", "return", "score", "length"]),
@@ -53,19 +53,19 @@ impl Sinks {
             events: EventWriter::create(folder, unix_seconds())?,
             columns: columns.to_vec(),
         };
-        // A checkpoint counts on these files: their names must outlive a power cut as it does.
+        // Checkpoints depend on these files, so their names must survive a power cut as well.
         for made in folder.ancestors().take(3) {
             sync_folder(made)?;
         }
-        Ok(sinks)
+        Ok(writer)
     }
 
-    /// One episode.
+    /// Appends one episode.
     pub fn episode(&mut self, e: Episode) -> Result<(), StoreError> {
         self.episodes.row(&[e.frame.into(), e.sum.into(), e.score.into(), e.length.into()])
     }
 
-    /// One row of metrics, in the order of the columns, and the TD errors by score.
+    /// Appends one row of metrics, in the order of the columns, and the TD errors by score.
     pub fn metrics(
         &mut self,
         values: &[Field],
@@ -97,7 +97,7 @@ impl Sinks {
         self.flush()
     }
 
-    /// Hands everything to the operating system.
+    /// Hands all buffered rows to the operating system.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.episodes.flush()?;
         self.metrics.flush()?;
@@ -105,7 +105,7 @@ impl Sinks {
         self.events.flush()
     }
 
-    /// Makes sure that the disk has everything, and writes the files' lengths.
+    /// Syncs all files to disk and appends their lengths to `out`.
     pub fn save(&mut self, out: &mut StateWriter) -> Result<(), StoreError> {
         out.u64(self.episodes.sync_data()?);
         out.u64(self.metrics.sync_data()?);
@@ -117,11 +117,11 @@ impl Sinks {
         Ok(())
     }
 
-    /// Opens the files of an interrupted run and cuts them back to the recorded lengths.
-    pub fn resume(folder: &Path, columns: &[String], at: &Recorded) -> Result<Self, StoreError> {
+    /// Opens the files of an interrupted run and truncates them to the recorded lengths.
+    pub fn resume(folder: &Path, columns: &[String], at: &RecordedFiles) -> Result<Self, StoreError> {
         sweep_temporaries(folder)?;
         let [episodes, metrics, td_error] = at.lengths;
-        Ok(Sinks {
+        Ok(MetricsWriter {
             episodes: CsvWriter::resume(&folder.join(EPISODES), episodes)?,
             metrics: CsvWriter::resume(&folder.join(METRICS), metrics)?,
             td_error: (td_error > 0)
@@ -133,19 +133,19 @@ impl Sinks {
     }
 }
 
-/// What a checkpoint recorded of an agent's files.
+/// The lengths of an agent's files as a checkpoint recorded them.
 ///
-/// Reading it touches no file, so that a checkpoint that turns out to be damaged further on has cut nothing.
+/// Reading it touches no file, so that a checkpoint that turns out to be damaged later truncates nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// Of the three tables; the last is 0 if the task has no player's score.
+pub struct RecordedFiles {
+    /// Lengths of the three tables. The last is 0 if the task has no player's score.
     lengths: [u64; 3],
     events: String,
     events_length: u64,
 }
 
-impl Recorded {
-    /// Reads what [`Sinks::save`] wrote.
+impl RecordedFiles {
+    /// Reads what [`MetricsWriter::save`] wrote.
     pub fn read(from: &mut StateReader<'_>) -> Result<Self, StateError> {
         let lengths = [from.u64()?, from.u64()?, from.u64()?];
         let events = String::from_utf8_lossy(from.blob()?).into_owned();
@@ -153,10 +153,10 @@ impl Recorded {
         if Path::new(&events).file_name().is_none_or(|f| f.to_string_lossy() != events) {
             return Err(StateError(format!("'{events}' is no event file")));
         }
-        Ok(Recorded { lengths, events, events_length: from.u64()? })
+        Ok(RecordedFiles { lengths, events, events_length: from.u64()? })
     }
 
-    /// Whether every file is there and long enough to be cut back.
+    /// Checks that every file exists and is at least as long as recorded.
     pub fn check(&self, folder: &Path) -> Result<(), StoreError> {
         let tables = [EPISODES, METRICS, TD_ERROR].into_iter().zip(self.lengths);
         for (name, recorded) in tables.chain([(self.events.as_str(), self.events_length)]) {

@@ -1,14 +1,14 @@
-//! A population at work on the cores of a CPU.
+//! A population that trains on the cores of a CPU.
 //!
-//! Agents share nothing, so nothing has to wait: each thread takes the agent that is furthest behind, trains it for a
-//! fraction of a second and puts it back. Who trains when never changes a result, because every agent's randomness is keyed
-//! by its own seed and step.
+//! Agents share nothing, so no thread waits for another: each takes the agent that is furthest behind, trains it for a
+//! fraction of a second and puts it back. The order in which agents train never changes a result, because the random numbers
+//! of each agent depend only on its own seed and step.
 
 use crate::actor::Actor;
 use crate::agent_run::AgentRun;
 use crate::error::TrainError;
 use crate::plan::Plan;
-use crate::population::{AgentProgress, Population, Sitting, TICK};
+use crate::population::{AgentProgress, Population, TICK, TrainSlice};
 use crate::store::Records;
 use crate::workshop::Workshop;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -17,31 +17,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a thread stays with one agent.
-const SLICE: Duration = Duration::from_millis(50);
-/// Between the moment when a checkpoint is due and the moment when all threads have stopped for it.
-const SHORTEST_TICK: Duration = Duration::from_millis(2);
-/// More threads than any machine has for this.
-const MOST_THREADS: usize = 4096;
+/// How long a thread trains one agent before it takes another.
+const AGENT_TIME: Duration = Duration::from_millis(50);
+/// The shortest wait between two ticks. Ticks become this short between the moment when a checkpoint is due and the moment when
+/// all threads have stopped for it.
+const MIN_TICK: Duration = Duration::from_millis(2);
+/// More threads than any machine offers.
+const MAX_THREADS: usize = 4096;
 
-/// Agents that train one by one on the threads of a CPU.
-pub struct Cores {
+/// Agents that train independently on the threads of a CPU.
+pub struct CpuPopulation {
     agents: Vec<AgentRun>,
-    /// One pool per worker; its threads share the large matrix products of the agent at hand.
+    /// One thread pool per worker. Its threads share the large matrix products of the worker's current agent.
     pools: Vec<ThreadPool>,
 }
 
-impl Cores {
+impl CpuPopulation {
     /// A fresh population.
     pub fn new(plan: &Plan, workshop: &Workshop) -> Result<Self, TrainError> {
         let pools = pools(plan)?;
         let agents =
             plan.agents.iter().map(|agent| AgentRun::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
-        Ok(Cores { agents, pools })
+        Ok(CpuPopulation { agents, pools })
     }
 }
 
-impl Population for Cores {
+impl Population for CpuPopulation {
     fn len(&self) -> usize {
         self.agents.len()
     }
@@ -80,8 +81,8 @@ impl Population for Cores {
         Box::new(self.agents[agent].learner.replay_mut())
     }
 
-    fn train(&mut self, sitting: Sitting<'_>) -> Result<(), TrainError> {
-        let Sitting { frames, due, observer, .. } = sitting;
+    fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
+        let TrainSlice { frames, due, observer, .. } = slice;
         let progress =
             Mutex::new(self.agents.iter().map(|a| AgentProgress::of(&a.actor)).collect::<Vec<_>>());
         let active = self.agents.iter_mut().enumerate().filter(|(_, a)| a.actor.is_active(frames));
@@ -89,17 +90,17 @@ impl Population for Cores {
         let failure: Mutex<Option<TrainError>> = Mutex::new(None);
         let (running, ended) = (Mutex::new(self.pools.len()), Condvar::new());
         let stop = AtomicBool::new(false);
-        let halt = || stop.load(Ordering::Relaxed) || sitting.interrupted();
+        let halt = || stop.load(Ordering::Relaxed) || slice.interrupted();
         let worker = || {
-            let _ended = Ended { running: &running, ended: &ended, stop: &stop };
+            let _ended = EndOnDrop { running: &running, ended: &ended, stop: &stop };
             while !halt() {
                 let Some((index, agent)) = take_furthest_behind(&queue) else { break };
-                let slice = Instant::now() + SLICE;
+                let until = Instant::now() + AGENT_TIME;
                 let mut count = 0u32;
                 let result = agent.advance(frames, || {
                     count += 1;
                     // Reading the clock at every step would cost as much as a built-in task's step.
-                    count.is_multiple_of(16) && (Instant::now() >= slice || halt())
+                    count.is_multiple_of(16) && (Instant::now() >= until || halt())
                 });
                 lock(&progress)[index] = AgentProgress::of(&agent.actor);
                 if let Err(error) = result {
@@ -116,7 +117,7 @@ impl Population for Cores {
             }
             let mut left = lock(&running);
             while *left > 0 {
-                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(SHORTEST_TICK);
+                let tick = TICK.min(due.saturating_duration_since(Instant::now())).max(MIN_TICK);
                 left = ended.wait_timeout(left, tick).unwrap_or_else(|e| e.into_inner()).0;
                 drop(left);
                 observer.tick(&lock(&progress));
@@ -138,14 +139,14 @@ fn take_furthest_behind<'a>(
     Some(queue.swap_remove(furthest))
 }
 
-/// Says that a worker has ended, even if it panicked: else the others would be waited for without end.
-struct Ended<'a> {
+/// Counts a worker as ended even if it panicked; otherwise the main thread would wait forever.
+struct EndOnDrop<'a> {
     running: &'a Mutex<usize>,
     ended: &'a Condvar,
     stop: &'a AtomicBool,
 }
 
-impl Drop for Ended<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.stop.store(true, Ordering::Relaxed);
@@ -155,25 +156,26 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A lock whose holder panicked is still a lock: the panic itself is reported when the scope ends.
+/// Locks even if a holder of the lock panicked: the panic itself is reported when the scope ends.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The threads that a plan asks for.
+/// The number of threads that a plan asks for.
 pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
     match plan.threads {
         0 => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
-        n if n <= MOST_THREADS => Ok(n),
-        n => Err(TrainError::Usage(format!("{n} threads are too many: 1 to {MOST_THREADS}, or 0 for all"))),
+        n if n <= MAX_THREADS => Ok(n),
+        n => Err(TrainError::Usage(format!("{n} threads are too many: 1 to {MAX_THREADS}, or 0 for all"))),
     }
 }
 
-/// As many workers as there are agents and threads for; threads left over serve each agent's large matrix products.
+/// One pool per worker, with as many workers as there are agents and threads for. Spare threads share each agent's large
+/// matrix products.
 fn pools(plan: &Plan) -> Result<Vec<ThreadPool>, TrainError> {
     let threads = threads(plan)?;
     let workers = threads.min(plan.agents.len()).max(1);
     let pool = || ThreadPoolBuilder::new().num_threads((threads / workers).max(1)).build();
-    let refused = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
-    (0..workers).map(|_| pool().map_err(refused)).collect()
+    let failed = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
+    (0..workers).map(|_| pool().map_err(failed)).collect()
 }

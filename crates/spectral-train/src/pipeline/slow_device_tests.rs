@@ -1,4 +1,4 @@
-//! Devices that take their time, as a GPU does, and devices that are lost.
+//! Devices that answer late, as a GPU does, and devices that fail.
 
 use super::*;
 use crate::config::Configuration;
@@ -9,16 +9,17 @@ use spectral_core::bytes::StateReader;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Answers only a while after it was asked, and not at all after so many submissions.
-struct Late {
+/// Answers only after a delay, and fails after so many submissions.
+struct SlowDevice {
     group: Box<dyn Group>,
     delay: Duration,
     submitted: Option<Instant>,
     ready: bool,
+    /// Submissions before it fails.
     left: u64,
 }
 
-impl Group for Late {
+impl Group for SlowDevice {
     fn len(&self) -> usize {
         self.group.len()
     }
@@ -38,7 +39,7 @@ impl Group for Late {
         Ok(self.ready)
     }
     fn wait(&mut self) -> Result<&[Decision], DeviceFailure> {
-        assert!(self.ready, "nobody may wait for a group while others have work");
+        assert!(self.ready, "the main thread must not wait for a group while others have work");
         self.submitted = None;
         self.left -= 1;
         self.group.wait()
@@ -87,7 +88,7 @@ impl Group for Late {
     }
 }
 
-fn pipeline(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> Pipeline {
+fn population(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> DevicePopulation {
     let mut config = Configuration::default();
     for pair in [
         "task=exponential-pong-mini",
@@ -103,51 +104,51 @@ fn pipeline(folder: &ScratchDir, name: &str, groups: usize, threads: usize) -> P
         config.set(pair).unwrap();
     }
     let plan = Plan { groups, threads, ..config.plan().unwrap() };
-    let mut pipeline = Pipeline::new(&plan, &Workshop::default(), &Chosen::CpuLockstep).unwrap();
+    let mut population = DevicePopulation::new(&plan, &Workshop::default(), &Chosen::CpuLockstep).unwrap();
     for (number, agent) in plan.agents.iter().enumerate() {
         let at = folder.join(name).join(&agent.id);
         std::fs::create_dir_all(&at).unwrap();
-        let columns = pipeline.metric_columns(number);
-        pipeline.actor(number).create_files(&at, &columns).unwrap();
+        let columns = population.metric_columns(number);
+        population.actor(number).create_files(&at, &columns).unwrap();
     }
-    pipeline
+    population
 }
 
-/// Wraps every group; the first is the slowest.
-fn delayed(mut pipeline: Pipeline, left: u64) -> Pipeline {
-    let groups = std::mem::take(&mut pipeline.groups).into_iter().enumerate();
-    let late = |(number, group): (usize, Box<dyn Group>)| {
+/// Delays every group. The first is the slowest.
+fn delayed(mut population: DevicePopulation, left: u64) -> DevicePopulation {
+    let groups = std::mem::take(&mut population.groups).into_iter().enumerate();
+    let wrap = |(number, group): (usize, Box<dyn Group>)| {
         let delay = Duration::from_micros(500 / (1 + number as u64).pow(2));
-        Box::new(Late { group, delay, submitted: None, ready: false, left }) as Box<dyn Group>
+        Box::new(SlowDevice { group, delay, submitted: None, ready: false, left }) as Box<dyn Group>
     };
-    pipeline.groups = groups.map(late).collect();
-    pipeline
+    population.groups = groups.map(wrap).collect();
+    population
 }
 
-fn train(pipeline: &mut Pipeline, frames: u64, due: Duration) -> Result<(), TrainError> {
+fn train(population: &mut DevicePopulation, frames: u64, due: Duration) -> Result<(), TrainError> {
     let interrupt = AtomicBool::new(false);
-    pipeline.train(Sitting { frames, due: Instant::now() + due, interrupt: &interrupt, observer: &() })
+    population.train(TrainSlice { frames, due: Instant::now() + due, interrupt: &interrupt, observer: &() })
 }
 
-fn model(pipeline: &mut Pipeline, agent: usize) -> Vec<u8> {
+fn model(population: &mut DevicePopulation, agent: usize) -> Vec<u8> {
     let mut out = StateWriter::default();
-    pipeline.save_model(agent, &mut out).unwrap();
+    population.save_model(agent, &mut out).unwrap();
     out.into_bytes()
 }
 
 #[test]
-fn a_device_that_takes_its_time_changes_nothing() {
+fn a_slow_device_changes_nothing() {
     let dir = ScratchDir::new();
-    let mut expected = pipeline(&dir, "at-once", 2, 2);
+    let mut expected = population(&dir, "at-once", 2, 2);
     train(&mut expected, 400, Duration::from_secs(1000)).unwrap();
     for (groups, threads) in [(2, 2), (3, 9), (6, 2)] {
-        let mut found = delayed(pipeline(&dir, &format!("late-{groups}"), groups, threads), u64::MAX);
-        // In sittings of a few steps, after which nobody is far ahead and nothing is on the way.
+        let mut found = delayed(population(&dir, &format!("late-{groups}"), groups, threads), u64::MAX);
+        // In slices of a few steps, after which no group is far ahead and nothing is in flight.
         while (0..6).any(|agent| found.actor(agent).is_active(400)) {
             train(&mut found, 400, Duration::from_millis(20)).unwrap();
             let steps: Vec<u64> = (0..6).map(|agent| found.actor(agent).steps()).collect();
             let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
-            assert!(most - least <= LONGEST_LEAD + 3, "{steps:?}");
+            assert!(most - least <= MAX_LEAD + 3, "{steps:?}");
         }
         for agent in 0..6 {
             assert_eq!(found.actor(agent).steps(), expected.actor(agent).steps());
@@ -163,7 +164,7 @@ fn a_device_that_takes_its_time_changes_nothing() {
 fn a_device_that_is_lost_ends_the_run() {
     let dir = ScratchDir::new();
     for (groups, threads) in [(2, 2), (3, 9)] {
-        let mut lost = delayed(pipeline(&dir, &format!("lost-{groups}"), groups, threads), 70);
+        let mut lost = delayed(population(&dir, &format!("lost-{groups}"), groups, threads), 70);
         let error = train(&mut lost, 400, Duration::from_secs(1000)).unwrap_err();
         assert!(error.to_string().contains("lost on purpose"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! One agent's place in the pipeline: its task, and what travels between the task and the device.
+//! One agent of a device population: its task, and the data that travels between task and device.
 
 use crate::actor::Actor;
 use crate::devices::Member;
@@ -9,14 +9,14 @@ use spectral_agent::lockstep::{Lent, Seen};
 use spectral_agent::replay::Outcome;
 use spectral_env::{Observation, ObservationSpec};
 
-/// What threads do with an agent.
+/// What a thread does with an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Look at the task, resetting it first if an episode ended.
+    /// Observe the task, after a reset if an episode ended.
     Begin,
-    /// Play the action, then look.
+    /// Play the action, then observe.
     Step,
-    /// Play the action and leave the task there: a checkpoint follows, or the end.
+    /// Play the action without a new observation, because a checkpoint or the end follows.
     Last,
 }
 
@@ -24,32 +24,32 @@ impl Phase {
     pub(super) const ALL: [Phase; 3] = [Phase::Begin, Phase::Step, Phase::Last];
 }
 
-/// An agent without its learner. On cache lines of its own: its neighbours are at work on other cores.
+/// An agent without its learner. It has cache lines of its own, because other cores work on its neighbours.
 #[repr(align(128))]
-pub(super) struct Seat {
+pub(super) struct ActorSlot {
     pub(super) actor: Actor,
     observation: Buffer,
     /// The device's action for the observation.
     pub(super) greedy: usize,
-    /// What the last action brought, until the device has been told.
+    /// The outcome of the last action, until the device receives it.
     pub(super) outcome: Option<Outcome>,
-    /// It steps together with the others of its group.
-    pub(super) takes_part: bool,
-    /// A step has ended since metrics were last written.
+    /// Whether it takes part in its group's steps.
+    pub(super) participates: bool,
+    /// Whether a step has ended since metrics were last written.
     pub(super) unlogged: bool,
     pub(super) failure: Option<TrainError>,
 }
 
-/// Where the task leaves its observation.
+/// Where the task writes its observation.
 enum Buffer {
     Bytes(Vec<u8>),
     Floats(Vec<f32>),
-    /// In memory that the device reads itself.
+    /// Memory that the device reads itself.
     LentBytes(Box<dyn Lent>),
     LentFloats(Box<dyn Lent>),
 }
 
-impl Seat {
+impl ActorSlot {
     pub(super) fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
         let actor = Actor::new(plan, agent, workshop)?;
         let spec = actor.task().observation;
@@ -57,17 +57,17 @@ impl Seat {
             ObservationSpec::Planes { .. } => Buffer::Bytes(vec![0; spec.len()]),
             ObservationSpec::Vector { len } => Buffer::Floats(vec![0.0; len]),
         };
-        let (greedy, outcome, takes_part, unlogged, failure) = (0, None, false, false, None);
-        Ok(Seat { actor, observation, greedy, outcome, takes_part, unlogged, failure })
+        let (greedy, outcome, participates, unlogged, failure) = (0, None, false, false, None);
+        Ok(ActorSlot { actor, observation, greedy, outcome, participates, unlogged, failure })
     }
 
-    /// The agent as a device makes it.
+    /// What a device needs to know of the agent.
     pub(super) fn member(&self) -> Member<'_> {
         Member { plan: self.actor.plan(), codec: self.actor.codec().clone(), task: self.actor.task() }
     }
 
     /// The observation that the device is to act on.
-    pub(super) fn seen(&self) -> Seen<'_> {
+    pub(super) fn observation(&self) -> Seen<'_> {
         match &self.observation {
             Buffer::Bytes(bytes) => Seen::Planes(bytes),
             Buffer::Floats(floats) => Seen::Vector(floats),
@@ -75,24 +75,25 @@ impl Seat {
         }
     }
 
-    /// Has the task leave its observations there from now on.
-    pub(super) fn borrow(&mut self, room: Box<dyn Lent>) {
+    /// Makes the task write its observations to this buffer from now on.
+    pub(super) fn observe_into(&mut self, buffer: Box<dyn Lent>) {
         self.observation = match self.actor.task().observation {
-            ObservationSpec::Planes { .. } => Buffer::LentBytes(room),
-            ObservationSpec::Vector { .. } => Buffer::LentFloats(room),
+            ObservationSpec::Planes { .. } => Buffer::LentBytes(buffer),
+            ObservationSpec::Vector { .. } => Buffer::LentFloats(buffer),
         };
     }
 
+    /// Carries out a phase, if the agent participates.
     pub(super) fn work(&mut self, phase: Phase) {
-        if self.takes_part && phase != Phase::Begin {
+        if self.participates && phase != Phase::Begin {
             self.play();
         }
-        if self.takes_part && phase != Phase::Last {
+        if self.participates && phase != Phase::Last {
             self.actor.begin(match &mut self.observation {
                 Buffer::Bytes(bytes) => Observation::Planes(bytes),
                 Buffer::Floats(floats) => Observation::Vector(floats),
-                Buffer::LentBytes(room) => Observation::Planes(room.bytes()),
-                Buffer::LentFloats(room) => Observation::Vector(room.floats()),
+                Buffer::LentBytes(buffer) => Observation::Planes(buffer.bytes()),
+                Buffer::LentFloats(buffer) => Observation::Vector(buffer.floats()),
             });
         }
     }
@@ -102,10 +103,10 @@ impl Seat {
         self.unlogged = true;
         match self.actor.play(action) {
             Ok(Some(outcome)) => self.outcome = Some(outcome),
-            Ok(None) => self.takes_part = false,
+            Ok(None) => self.participates = false,
             Err(error) => {
                 self.failure = Some(error);
-                self.takes_part = false;
+                self.participates = false;
             }
         }
     }
