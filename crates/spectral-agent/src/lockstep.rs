@@ -120,6 +120,9 @@ pub trait Group: Send {
     /// after [`restore`](Group::restore) the counters speak of records that nobody has.
     fn forget_before(&mut self, agent: usize, first: u64);
 
+    /// Lets an agent's next observation begin an episode, whatever came before.
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError>;
+
     /// The oldest and one past the newest record of an agent's replay.
     fn records(&self, agent: usize) -> std::ops::Range<u64>;
 

@@ -6,8 +6,8 @@
 use crate::error::TrainError;
 use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
+use crate::resolve::ResolvedRun;
 use crate::store::{Field, StoreError};
-use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -65,6 +65,8 @@ struct Counters {
     recent_score: f64,
     /// The step at which replay was last empty: 0, or the step at which a light checkpoint was resumed.
     emptied: u64,
+    /// Steps at which the run was resumed in the middle of an episode of a task that cannot be saved.
+    seams: Vec<u64>,
 }
 
 /// The metric files. A restored agent opens them only after its whole checkpoint has been verified.
@@ -83,7 +85,7 @@ impl Clock {
             learning_starts: steps(s.learning_starts),
             update_period: steps(s.update_period),
             target_period: steps(s.target_period),
-            log_period: steps(plan.log_frames),
+            log_period: steps(plan.run.log_frames),
             exploration: Linear {
                 from: s.epsilon_start,
                 to: s.epsilon_final,
@@ -96,12 +98,14 @@ impl Clock {
 
 impl Actor {
     /// A new agent's environment before its first step. Its files are not open yet.
-    pub fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
-        let env = workshop.task(plan)?;
+    pub fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
+        let env = run.make_task()?;
+        let codec = run.codecs[agent].clone();
+        let agent = &run.plan.agents[agent];
         Ok(Actor {
             plan: agent.clone(),
-            codec: workshop.codec(agent)?,
-            clock: Clock::new(plan, agent, env.spec().frames_per_step),
+            codec,
+            clock: Clock::new(&run.plan, agent, env.spec().frames_per_step),
             counters: Counters { fresh: true, ..Counters::default() },
             chance: Stream::new(agent.seed, Purpose::Environment, 0),
             files: Files::Closed,
@@ -339,7 +343,24 @@ impl Actor {
         self.env.restore(&mut from)?;
         learner(&mut from)?;
         self.files = Files::Recorded(RecordedFiles::read(&mut from)?);
-        from.finish()
+        from.finish()?;
+        if !self.counters.fresh && !self.saves_task() {
+            self.counters.abandon_episode(self.plan.settings.replay as u64);
+        }
+        Ok(())
+    }
+
+    /// Whether the task writes its state. One that does not is resumed at an episode's start.
+    pub fn saves_task(&self) -> bool {
+        let mut out = StateWriter::default();
+        self.env.save(&mut out);
+        !out.into_bytes().is_empty()
+    }
+
+    /// Steps at which an episode was cut off because the run was resumed there. Replay's records before them say nothing
+    /// of that.
+    pub fn seams(&self) -> &[u64] {
+        &self.counters.seams
     }
 }
 
@@ -348,10 +369,23 @@ fn columns(learner: &[String]) -> Vec<String> {
 }
 
 impl Counters {
+    /// Gives up the episode under way; the next step begins another.
+    fn abandon_episode(&mut self, replay: u64) {
+        self.fresh = true;
+        (self.episode_steps, self.episode_return, self.episode_score) = (0, 0.0, 0.0);
+        let steps = self.steps;
+        self.seams.retain(|seam| seam + replay > steps);
+        self.seams.push(steps);
+    }
+
     fn save(&self, out: &mut StateWriter) {
-        let counts = [self.steps, self.episodes, self.saturated, self.episode_steps, self.emptied];
-        // The last counter is rarely set, and checkpoints of older versions never have it.
-        out.u64s(&counts[..if self.emptied == 0 { 4 } else { 5 }]);
+        let mut counts = vec![self.steps, self.episodes, self.saturated, self.episode_steps];
+        // What follows is rare, and checkpoints of older versions never have it.
+        if self.emptied > 0 || !self.seams.is_empty() {
+            counts.push(self.emptied);
+            counts.extend(&self.seams);
+        }
+        out.u64s(&counts);
         out.bool(self.fresh);
         out.u8(self.player_score);
         out.f64s(&[self.episode_return, self.episode_score, self.recent_score]);
@@ -363,9 +397,9 @@ impl Counters {
         let counts = from.u64s()?;
         let (&[steps, episodes, saturated, episode_steps], rest) =
             counts.split_first_chunk().ok_or_else(foreign)?;
-        let emptied = match rest {
-            [] => 0,
-            &[emptied] if emptied <= steps => emptied,
+        let (emptied, seams) = match rest {
+            [] => (0, Vec::new()),
+            [emptied, seams @ ..] if rest.iter().all(|&step| step <= steps) => (*emptied, seams.to_vec()),
             _ => return Err(foreign()),
         };
         let (fresh, player_score) = (from.bool()?, from.u8()?);
@@ -385,6 +419,7 @@ impl Counters {
             interval,
             recent_score,
             emptied,
+            seams,
         })
     }
 }

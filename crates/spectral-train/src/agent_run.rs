@@ -2,9 +2,8 @@
 
 use crate::actor::Actor;
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, Plan};
+use crate::resolve::ResolvedRun;
 use crate::store::Records;
-use crate::workshop::Workshop;
 use spectral_agent::learner::Learner;
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::StateError;
@@ -19,8 +18,8 @@ pub struct AgentRun {
 
 impl AgentRun {
     /// A new agent whose files are not open yet.
-    pub fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
-        let actor = Actor::new(plan, agent, workshop)?;
+    pub fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
+        let actor = Actor::new(run, agent)?;
         let learner = learner(&actor)?;
         Ok(AgentRun { actor, learner })
     }

@@ -12,11 +12,12 @@ use crate::store::{
     Container, ContainerWriter, SegmentRef, StoreError, append_segments, collect_garbage, load_segments,
     write_atomically,
 };
-use spectral_core::bytes::{StateReader, StateWriter};
+use spectral_agent::replay::Replay;
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-spectral_agent::choices! {
+spectral_core::choices! {
     /// What a checkpoint holds.
     CheckpointKind {
         /// Full if the disk has room for twice the population's replay, else light.
@@ -235,6 +236,7 @@ impl Checkpoints {
                 population.forget_before(agent, emptied);
             }
             load_segments(&checkpoints.folder, &segments, population.records(agent).as_mut())?;
+            mark_seams(population, agent).map_err(|e| StoreError::state(path, &e))?;
             population.actor(agent).check_files(&dir.agent(id))?;
             checkpoints.segments[agent] = segments;
         }
@@ -255,6 +257,24 @@ impl Checkpoints {
         checkpoints.kept.push((path.into(), files));
         Ok(Loaded { checkpoints, without_replay })
     }
+}
+
+/// Marks the episodes that were cut off by resuming a task that cannot be saved, as time-outs: no return reaches across.
+fn mark_seams(population: &mut dyn Population, agent: usize) -> Result<(), StateError> {
+    let seams = population.actor(agent).seams().to_vec();
+    let mut records = population.records(agent);
+    let (oldest, newest) = (records.oldest(), records.newest());
+    for &seam in seams.iter().filter(|&&seam| seam > oldest && seam <= newest) {
+        let mut record = Vec::new();
+        records.write_range(seam - 1, 1, &mut record)?;
+        Replay::mark_truncated(&mut record);
+        records.read_range(seam - 1, 1, &record)?;
+    }
+    drop(records);
+    if seams.last() == Some(&newest) {
+        population.begin_episode(agent)?;
+    }
+    Ok(())
 }
 
 /// Replay that a device does not give back is the device's failure and no file's.

@@ -1,35 +1,32 @@
 //! From files and flags to a [`Plan`]: defaults, then the protocol, then the agent, then the user's file, then `--set`.
 
-use crate::atari::{self, GameNumber, is_atari};
 use crate::checkpoint::CheckpointKind;
 use crate::devices::{DeviceChoice, Precision};
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, MOST_FRAMES, MOST_SECONDS, Plan};
-use crate::presets::{self, AGENTS, PROTOCOLS};
-use spectral_agent::settings;
-use spectral_agent::settings::{AgentSettings, Setting, SettingError};
-use spectral_env::{TaskOptions, nearest};
+use crate::plan::{AgentPlan, MAX_FRAMES, MAX_SECONDS, Plan};
+use crate::presets::{self, PROTOCOLS};
+use crate::registry::{Registry, unknown};
+use spectral_agent::codecs::CodecEntry;
+use spectral_agent::settings::{AgentSettings, Setting, SettingError, Settings, Values};
+use spectral_core::settings;
+use spectral_env::TaskEntry;
 use std::path::Path;
 
 settings! {
-    /// What a run consists of, beside the agents' own settings.
-    RunSettings {
+    /// What is trained.
+    Selection {
         /// The task; `spectral tasks` lists them.
         task: String = String::new(),
-        /// How the task is seen: auto, vector, planes or pixels.
-        observation: String = "auto".into(),
-        /// A factor on every reward, for tasks that offer it.
-        reward_scale: f64 = 1.0,
-        /// Frames that a step of a built-in task plays with the same action (Atari tasks always play 4).
-        frame_skip: u64 = 1,
-        /// The mode of an Atari game, by its number; auto is the game's default.
-        mode: GameNumber = GameNumber::Auto,
-        /// The difficulty of an Atari game, by its number; auto is the game's default.
-        difficulty: GameNumber = GameNumber::Auto,
         /// Agents by name, or as paths of TOML files, separated by commas.
         agents: String = "spectral".into(),
         /// Seeds: a count (5 means 1 to 5), an inclusive range (1000..1009) or a list (3,7,9).
         seeds: String = "1".into(),
+    }
+}
+
+settings! {
+    /// How it is trained, beside the settings of tasks and agents.
+    RunSettings {
         /// Emulator frames per agent.
         frames: u64 = 200_000,
         /// The settings shared by all agents: paper, machado, quick or quick-atari; auto is paper for Atari and quick for
@@ -57,22 +54,69 @@ settings! {
     }
 }
 
-/// Collects settings from files and flags, the later ones over the earlier ones, and makes a [`Plan`] of them.
+impl RunSettings {
+    /// Settings that leave the result as it is, or that may change from one start of a run to the next. All others decide
+    /// whether two runs are the same.
+    pub(crate) const INCIDENTAL: &[&str] = &[
+        "frames",
+        "note",
+        "checkpoint_seconds",
+        "checkpoint",
+        "device",
+        "precision",
+        "groups",
+        "threads",
+    ];
+
+    /// Refuses what no run can have.
+    pub(crate) fn validate(&self) -> Result<(), SettingError> {
+        if !(1..=MAX_FRAMES).contains(&self.frames) {
+            return Err(SettingError::bad("frames", self.frames.show(), format!("1 to {MAX_FRAMES}")));
+        }
+        if !(self.checkpoint_seconds > 0.0 && self.checkpoint_seconds <= MAX_SECONDS) {
+            let expected = format!("a number above 0, {MAX_SECONDS:e} at most");
+            return Err(SettingError::bad("checkpoint_seconds", self.checkpoint_seconds.show(), expected));
+        }
+        Ok(())
+    }
+}
+
+/// One setting as somebody wrote it.
+#[derive(Clone, Debug)]
+struct Pair {
+    key: String,
+    value: String,
+    /// The file that it comes from.
+    origin: Option<String>,
+}
+
+impl Pair {
+    /// An error about this setting, with the file that it comes from.
+    fn wrong(&self, error: impl std::fmt::Display) -> TrainError {
+        TrainError::Usage(match &self.origin {
+            Some(origin) => format!("{origin}: {error}"),
+            None => error.to_string(),
+        })
+    }
+}
+
+/// Collects settings from files and flags, the later ones over the earlier ones. A [`Registry`] makes a [`Plan`] of them.
 ///
 /// ```
 /// use spectral_train::config::Configuration;
+/// use spectral_train::registry::Registry;
 /// let mut config = Configuration::default();
 /// config.set("task=pong-mini")?;
 /// config.set("agents=spectral,popart")?;
 /// config.set("seeds=2")?;
 /// config.set("agent.popart.learning_rate=1e-4")?;
-/// let plan = config.plan()?;
+/// let plan = Registry::default().plan(&config)?;
 /// assert_eq!(plan.agents.len(), 4);
 /// # Ok::<(), spectral_train::error::TrainError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    pairs: Vec<(String, String)>,
+    pairs: Vec<Pair>,
 }
 
 impl Configuration {
@@ -81,14 +125,13 @@ impl Configuration {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(TrainError::Usage(format!("'{pair}' is not of the form key=value")));
         };
-        self.add(key.trim(), value.trim().to_string())
+        self.add(key.trim(), value.trim());
+        Ok(())
     }
 
     /// Adds one setting.
-    pub fn add(&mut self, key: &str, value: String) -> Result<(), TrainError> {
-        check_key(key)?;
-        self.pairs.push((key.into(), value));
-        Ok(())
+    pub fn add(&mut self, key: &str, value: impl Into<String>) {
+        self.pairs.push(Pair { key: key.into(), value: value.into(), origin: None });
     }
 
     /// Adds every setting of a TOML text; `origin` names it in errors.
@@ -98,9 +141,7 @@ impl Configuration {
 
     /// Adds every setting of a TOML table that was read already; `origin` names it in errors.
     pub fn table(&mut self, table: &toml::Table, origin: &str) -> Result<(), TrainError> {
-        for (key, value) in flatten(table, origin)? {
-            self.add(&key, value).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
-        }
+        self.pairs.extend(flatten(table, origin)?);
         Ok(())
     }
 
@@ -109,87 +150,51 @@ impl Configuration {
         self.toml(&read_text(path)?, &path.display().to_string())
     }
 
-    /// Settings of the run itself.
-    pub fn run_settings(&self) -> Result<RunSettings, TrainError> {
-        let mut run = RunSettings::default();
-        for (key, value) in &self.pairs {
-            if RunSettings::KEYS.contains(&key.as_str()) {
-                run.set(key, value)?;
-            }
+    /// Everything that was set for a struct of settings.
+    fn read<S: Settings>(&self) -> Result<S, TrainError> {
+        let mut settings = S::default();
+        for pair in self.pairs.iter().filter(|pair| S::KEYS.contains(&pair.key.as_str())) {
+            settings.set(&pair.key, &pair.value).map_err(|e| pair.wrong(e))?;
         }
-        Ok(run)
+        Ok(settings)
     }
 
-    /// Resolves everything into a plan that can be run.
-    pub fn plan(&self) -> Result<Plan, TrainError> {
-        let run = self.run_settings()?;
-        if run.task.is_empty() {
+    /// See [`Registry::plan`].
+    pub(crate) fn plan(&self, registry: &Registry) -> Result<Plan, TrainError> {
+        self.check_keys(registry)?;
+        let selection: Selection = self.read()?;
+        let mut run: RunSettings = self.read()?;
+        if selection.task.is_empty() {
             return Err(TrainError::Usage("no task: give --task NAME (`spectral tasks` lists them)".into()));
         }
-        if !(1..=MOST_FRAMES).contains(&run.frames) {
-            return Err(SettingError::bad("frames", run.frames.show(), format!("1 to {MOST_FRAMES}")).into());
+        run.validate()?;
+        let task = registry.task(&selection.task)?;
+        if run.protocol == "auto" {
+            run.protocol = task.default_protocol().into();
         }
-        if !(run.checkpoint_seconds > 0.0 && run.checkpoint_seconds <= MOST_SECONDS) {
-            let expected = format!("a number above 0, {MOST_SECONDS:e} at most");
-            return Err(
-                SettingError::bad("checkpoint_seconds", run.checkpoint_seconds.show(), expected).into()
-            );
+        if run.log_frames == 0 {
+            run.log_frames = (run.frames / 100).max(1);
         }
-        let mut options = TaskOptions::default();
-        options.set("observation", &run.observation)?;
-        options.set("reward_scale", &run.reward_scale.show())?;
-        options.set("frame_skip", &run.frame_skip.show())?;
-        let [mode, difficulty] = atari::resolve(&run.task, run.mode, run.difficulty)?;
-        let protocol = match run.protocol.as_str() {
-            "auto" if is_atari(&run.task) => "paper".to_string(),
-            "auto" => "quick".to_string(),
-            chosen => chosen.to_string(),
+        let Some(protocol) = presets::find(PROTOCOLS, &run.protocol) else {
+            return Err(unknown("protocol", &run.protocol, PROTOCOLS.iter().map(|p| p.name)));
         };
-        let Some(preset) = presets::find(PROTOCOLS, &protocol) else {
-            return Err(unknown("protocol", &protocol, PROTOCOLS.iter().map(|p| p.name)));
-        };
-        let seeds = parse_seeds(&run.seeds)?;
+        let protocol = flatten(&parse(protocol.text, protocol.name)?, protocol.name)?;
+        let task_settings = self.task_settings(registry, task, &protocol)?;
+        let seeds = parse_seeds(&selection.seeds)?;
         let mut agents: Vec<AgentPlan> = Vec::new();
-        for word in run.agents.split(',').map(str::trim).filter(|w| !w.is_empty()) {
-            let (name, text, origin) = agent_text(word)?;
-            let mut settings = AgentSettings::default();
-            apply(&mut settings, &flatten(&parse(preset.text, preset.name)?, preset.name)?, preset.name)?;
-            apply(&mut settings, &flatten(&parse(&text, &origin)?, &origin)?, &origin)?;
-            let codec = settings.codec;
-            let own = format!("agent.{name}.");
-            for (key, value) in &self.pairs {
-                if AgentSettings::KEYS.contains(&key.as_str()) {
-                    settings.set(key, value)?;
-                }
-            }
-            for (key, value) in &self.pairs {
-                if let Some(key) = key.strip_prefix(&own) {
-                    settings.set(key, value)?;
-                }
-            }
-            if settings.codec != codec {
-                return Err(TrainError::Usage(format!(
-                    "agent {name} is what its codec makes it: instead of setting codec={}, name another agent \
-                     (`spectral agents` lists them) or write a TOML file of your own",
-                    settings.codec.show()
-                )));
-            }
-            settings.validate().map_err(|e| TrainError::Usage(format!("agent {name}: {e}")))?;
+        for word in selection.agents.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+            let choice = AgentChoice::find(registry, word)?;
+            let (settings, codec_settings) = self.agent_settings(registry, &choice, &protocol)?;
             for &seed in &seeds {
-                let plan = AgentPlan::new(&name, &settings.codec.show(), seed, settings.clone());
+                let (settings, own) = (settings.clone(), codec_settings.clone());
+                let plan = AgentPlan::new(&choice.name, choice.codec.name(), seed, settings, own);
                 if agents.iter().any(|a| a.id == plan.id) {
                     return Err(TrainError::Usage(format!(
-                        "agent {name} with seed {seed} is asked for twice"
+                        "agent {} with seed {seed} is asked for twice",
+                        choice.name
                     )));
                 }
                 agents.push(plan);
-            }
-        }
-        for name in self.pairs.iter().filter_map(|(key, _)| named_agent(key)) {
-            let ours = || agents.iter().map(|a| a.agent.as_str());
-            // Settings of a built-in agent that takes no part do no harm: files may speak of more than one run trains.
-            if !ours().any(|n| n == name) && presets::find(AGENTS, name).is_none() {
-                return Err(unknown("agent", name, ours().chain(AGENTS.iter().map(|p| p.name))));
             }
         }
         if agents.is_empty() {
@@ -197,24 +202,193 @@ impl Configuration {
                 "no agents: give --agents NAME,… (`spectral agents` lists them)".into(),
             ));
         }
-        let log_frames = if run.log_frames == 0 { (run.frames / 100).max(1) } else { run.log_frames };
-        Ok(Plan {
-            task: run.task,
-            options,
-            mode,
-            difficulty,
-            frames: run.frames,
-            log_frames,
-            protocol,
-            note: run.note,
-            checkpoint_seconds: run.checkpoint_seconds,
-            checkpoint: run.checkpoint,
-            device: run.device,
-            precision: run.precision,
-            groups: run.groups,
-            threads: run.threads,
-            agents,
-        })
+        self.check_named_agents(registry, &agents)?;
+        Ok(Plan::new(task.name(), task_settings, run, agents))
+    }
+
+    /// Refuses keys that nothing has.
+    fn check_keys(&self, registry: &Registry) -> Result<(), TrainError> {
+        let agent_keys = || {
+            let codecs = registry.codecs().iter().flat_map(|codec| codec.schema().keys());
+            AgentSettings::KEYS.iter().chain(codecs).copied()
+        };
+        let all_keys = || {
+            let tasks = registry.tasks().iter().flat_map(|task| task.schema().keys()).copied();
+            let run = Selection::KEYS.iter().chain(RunSettings::KEYS).copied();
+            run.chain(tasks).chain(agent_keys())
+        };
+        for pair in &self.pairs {
+            let (agent, key) = split_key(&pair.key);
+            if key == "codec" {
+                return Err(pair.wrong(format!(
+                    "an agent is what its codec makes it: instead of setting codec={}, name another agent \
+                     (`spectral agents` lists them) or write a TOML file of your own",
+                    pair.value
+                )));
+            }
+            let known = match agent {
+                Some(agent) => !agent.is_empty() && agent_keys().any(|known| known == key),
+                None => all_keys().any(|known| known == key),
+            };
+            if !known {
+                let error = match agent {
+                    Some(_) => SettingError::unknown(key, agent_keys()),
+                    None => SettingError::unknown(key, all_keys()),
+                };
+                return Err(pair.wrong(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// The task's settings: its defaults, the protocol's, the user's.
+    fn task_settings(
+        &self,
+        registry: &Registry,
+        task: &TaskEntry,
+        protocol: &[Pair],
+    ) -> Result<Values, TrainError> {
+        let (schema, mut values) = (task.schema(), task.schema().defaults());
+        let has = |pair: &&Pair| schema.keys().contains(&pair.key.as_str());
+        for pair in protocol.iter().filter(has).chain(self.pairs.iter().filter(has)) {
+            schema.set(&mut values, &pair.key, &pair.value).map_err(|e| pair.wrong(e))?;
+        }
+        for pair in self.pairs.iter().filter(|pair| !has(pair) && registry.is_task_key(&pair.key)) {
+            let others = registry.tasks().iter().filter(|t| t.schema().keys().contains(&pair.key.as_str()));
+            let others: Vec<&str> = others.map(TaskEntry::name).take(3).collect();
+            return Err(pair.wrong(format!(
+                "the task {} has no setting '{}' (others have it: {} …), so leave {} = {} out",
+                task.name(),
+                pair.key,
+                others.join(", "),
+                pair.key,
+                pair.value
+            )));
+        }
+        task.resolve(&mut values)?;
+        Ok(values)
+    }
+
+    /// An agent's settings and its codec's: defaults, the protocol's, the agent's, the user's for all agents, the user's
+    /// for this one.
+    fn agent_settings(
+        &self,
+        registry: &Registry,
+        choice: &AgentChoice<'_>,
+        protocol: &[Pair],
+    ) -> Result<(AgentSettings, Values), TrainError> {
+        let schema = choice.codec.schema();
+        let (mut settings, mut own) = (AgentSettings::default(), schema.defaults());
+        let mut set = |key: &str, pair: &Pair| -> Result<bool, TrainError> {
+            if schema.keys().contains(&key) {
+                schema.set(&mut own, key, &pair.value).map_err(|e| pair.wrong(e))?;
+            } else if AgentSettings::KEYS.contains(&key) {
+                settings.set(key, &pair.value).map_err(|e| pair.wrong(e))?;
+            } else {
+                return Ok(false);
+            }
+            Ok(true)
+        };
+        let foreign = |key: &str, pair: &Pair| {
+            let keys = schema.keys().iter().chain(AgentSettings::KEYS).copied();
+            pair.wrong(format!(
+                "agent {} (codec {}): {}",
+                choice.name,
+                choice.codec.name(),
+                SettingError::unknown(key, keys)
+            ))
+        };
+        for pair in protocol {
+            if !set(&pair.key, pair)? && !registry.is_task_key(&pair.key) && !registry.is_agent_key(&pair.key)
+            {
+                return Err(foreign(&pair.key, pair));
+            }
+        }
+        for pair in &choice.pairs {
+            if !set(&pair.key, pair)? {
+                return Err(foreign(&pair.key, pair));
+            }
+        }
+        // A setting of one codec alone does no harm to agents that have another.
+        for pair in self.pairs.iter().filter(|pair| split_key(&pair.key).0.is_none()) {
+            set(&pair.key, pair)?;
+        }
+        for pair in &self.pairs {
+            let (agent, key) = split_key(&pair.key);
+            if agent == Some(&choice.name) && !set(key, pair)? {
+                return Err(foreign(key, pair));
+            }
+        }
+        let built = choice.codec.build(&own, &settings);
+        built.map_err(|e| TrainError::Usage(format!("agent {}: {e}", choice.name)))?;
+        Ok((settings, own))
+    }
+
+    /// Refuses settings for an agent that neither takes part nor is registered: files may speak of more agents than one run
+    /// trains.
+    fn check_named_agents(&self, registry: &Registry, agents: &[AgentPlan]) -> Result<(), TrainError> {
+        for pair in &self.pairs {
+            let Some(name) = split_key(&pair.key).0 else { continue };
+            let known = registry.agents();
+            let names: Vec<&str> = agents
+                .iter()
+                .map(|agent| agent.agent.as_str())
+                .chain(known.iter().map(|(_, preset)| preset.name.as_str()))
+                .collect();
+            if !names.contains(&name) {
+                return Err(unknown("agent", name, names.iter().copied()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An agent that somebody asked for, by name or by path.
+struct AgentChoice<'a> {
+    name: String,
+    codec: &'a CodecEntry,
+    pairs: Vec<Pair>,
+}
+
+impl<'a> AgentChoice<'a> {
+    fn find(registry: &'a Registry, word: &str) -> Result<Self, TrainError> {
+        if let Some((codec, preset)) = registry.agent(word) {
+            let origin = format!("agent {word}");
+            let pairs = flatten(&parse(&preset.settings, &origin)?, &origin)?;
+            return Ok(AgentChoice { name: word.into(), codec, pairs });
+        }
+        if !word.ends_with(".toml") {
+            let agents = registry.agents();
+            return Err(unknown("agent", word, agents.iter().map(|(_, preset)| preset.name.as_str())));
+        }
+        let path = Path::new(word);
+        let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        if !is_plain(&name) {
+            return Err(TrainError::Usage(format!(
+                "'{word}': name the file in letters, digits, '-' and '_'"
+            )));
+        }
+        let mut table = parse(&read_text(path)?, word)?;
+        let codec = match table.remove("codec") {
+            None => "spectral".to_string(),
+            Some(toml::Value::String(codec)) => codec,
+            Some(_) => return Err(TrainError::Usage(format!("{word}: 'codec' must be a name in quotes"))),
+        };
+        let codec = registry.codec(&codec).map_err(|e| TrainError::Usage(format!("{word}: {e}")))?;
+        Ok(AgentChoice { name, codec, pairs: flatten(&table, word)? })
+    }
+}
+
+/// Whether a name is made of letters, digits, '-' and '_'.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+}
+
+/// The agent that a key `agent.<name>.<key>` is about, and the key.
+fn split_key(key: &str) -> (Option<&str>, &str) {
+    match key.strip_prefix("agent.").and_then(|rest| rest.rsplit_once('.')) {
+        Some((agent, key)) => (Some(agent), key),
+        None => (None, key),
     }
 }
 
@@ -248,57 +422,6 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
     if seeds.is_empty() { Err(wrong().into()) } else { Ok(seeds) }
 }
 
-/// Name, TOML text and origin of an agent given by name or by path.
-fn agent_text(word: &str) -> Result<(String, String, String), TrainError> {
-    if let Some(preset) = presets::find(AGENTS, word) {
-        return Ok((word.into(), preset.text.into(), format!("agent {word}")));
-    }
-    let path = Path::new(word);
-    if word.ends_with(".toml") {
-        let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        if name.is_empty() || !name.chars().all(plain) {
-            return Err(TrainError::Usage(format!(
-                "'{word}': name the file in letters, digits, '-' and '_'"
-            )));
-        }
-        return Ok((name, read_text(path)?, word.into()));
-    }
-    Err(unknown("agent", word, AGENTS.iter().map(|p| p.name)))
-}
-
-fn apply(settings: &mut AgentSettings, pairs: &[(String, String)], origin: &str) -> Result<(), TrainError> {
-    for (key, value) in pairs {
-        settings.set(key, value).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
-    }
-    Ok(())
-}
-
-/// The error for a name that is not among the valid ones.
-pub fn unknown<'a>(what: &str, word: &str, valid: impl Iterator<Item = &'a str> + Clone) -> TrainError {
-    let hint = match nearest(word, valid.clone()) {
-        Some(near) => format!("did you mean '{near}'?"),
-        None => format!("there are {}", valid.collect::<Vec<_>>().join(", ")),
-    };
-    TrainError::Usage(format!("there is no {what} '{word}'; {hint}"))
-}
-
-/// The agent that a key `agent.<name>.<key>` is about.
-fn named_agent(key: &str) -> Option<&str> {
-    Some(key.strip_prefix("agent.")?.rsplit_once('.')?.0)
-}
-
-fn check_key(key: &str) -> Result<(), TrainError> {
-    if let Some((agent, key)) = key.strip_prefix("agent.").and_then(|rest| rest.rsplit_once('.')) {
-        if agent.is_empty() || !AgentSettings::KEYS.contains(&key) {
-            return Err(SettingError::unknown(key, AgentSettings::KEYS.iter().copied()).into());
-        }
-        return Ok(());
-    }
-    let keys = || RunSettings::KEYS.iter().chain(AgentSettings::KEYS).copied();
-    if keys().any(|k| k == key) { Ok(()) } else { Err(SettingError::unknown(key, keys()).into()) }
-}
-
 pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
     std::fs::read_to_string(path)
         .map_err(|e| TrainError::Usage(format!("cannot read {}: {e}", path.display())))
@@ -322,19 +445,21 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<toml::Table, TrainError>
 }
 
 /// A TOML table as dotted keys and plain values; lists become comma-separated text.
-fn flatten(table: &toml::Table, origin: &str) -> Result<Vec<(String, String)>, TrainError> {
-    fn walk(prefix: &str, table: &toml::Table, out: &mut Vec<(String, String)>) -> Result<(), String> {
+fn flatten(table: &toml::Table, origin: &str) -> Result<Vec<Pair>, TrainError> {
+    fn walk(prefix: &str, table: &toml::Table, origin: &str, out: &mut Vec<Pair>) -> Result<(), String> {
         for (key, value) in table {
-            let path = format!("{prefix}{key}");
-            match value {
-                toml::Value::Table(inner) => walk(&format!("{path}."), inner, out)?,
-                other => out.push((path.clone(), plain(other).ok_or(format!("'{path}' is no plain value"))?)),
+            let key = format!("{prefix}{key}");
+            if let toml::Value::Table(inner) = value {
+                walk(&format!("{key}."), inner, origin, out)?;
+                continue;
             }
+            let value = plain(value).ok_or(format!("'{key}' is no plain value"))?;
+            out.push(Pair { key, value, origin: Some(origin.into()) });
         }
         Ok(())
     }
     let mut out = Vec::new();
-    walk("", table, &mut out).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
+    walk("", table, origin, &mut out).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
     Ok(out)
 }
 
@@ -347,19 +472,20 @@ mod tests {
         for pair in pairs {
             config.set(pair)?;
         }
-        config.plan()
+        Registry::default().plan(&config)
     }
 
     #[test]
     fn every_preset_is_valid_and_described() {
-        for agent in AGENTS {
+        let registry = Registry::default();
+        for (_, agent) in registry.agents() {
             plan(&["task=pong-mini", &format!("agents={}", agent.name)]).unwrap();
-            assert!(agent.summary().len() > 20, "{}", agent.name);
+            assert!(agent.summary.len() > 20, "{}", agent.name);
         }
         for experiment in presets::EXPERIMENTS {
             let mut config = Configuration::default();
             config.toml(experiment.text, experiment.name).unwrap();
-            config.plan().unwrap();
+            registry.plan(&config).unwrap();
         }
     }
 
@@ -396,12 +522,12 @@ mod tests {
             (vec!["task"], "key=value"),
             (vec!["seeds=1"], "--task"),
             (vec!["task=pong-mini", "base=0.5"], "base"),
+            (vec!["task=pong-mini", "agents=popart", "agent.popart.base=3"], "codec popart"),
+            (vec!["task=pong-mini", "mode=1"], "pong-mini has no setting 'mode'"),
+            (vec!["task=pong-mini", "codec=popart"], "name another agent"),
+            (vec!["task=atari/pong", "mode=7"], "one of 0, 1"),
         ] {
-            let message = match plan(&pairs) {
-                Err(e) => e.to_string(),
-                // The base is judged when the codec is built.
-                Ok(p) => spectral_agent::codecs::build(&p.agents[0].settings).unwrap_err().to_string(),
-            };
+            let message = plan(&pairs).unwrap_err().to_string();
             assert!(message.contains(want), "{pairs:?}: {message}");
         }
         let mut config = Configuration::default();

@@ -8,9 +8,9 @@ use crate::actor::Actor;
 use crate::agent_run::AgentRun;
 use crate::error::TrainError;
 use crate::plan::Plan;
+use crate::resolve::ResolvedRun;
 use crate::population::{AgentProgress, Population, TICK, TrainSlice};
 use crate::store::Records;
-use crate::workshop::Workshop;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use spectral_core::bytes::{StateError, StateWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,10 +34,10 @@ pub struct CpuPopulation {
 
 impl CpuPopulation {
     /// A fresh population.
-    pub fn new(plan: &Plan, workshop: &Workshop) -> Result<Self, TrainError> {
-        let pools = pools(plan)?;
+    pub fn new(run: &ResolvedRun) -> Result<Self, TrainError> {
+        let pools = pools(&run.plan)?;
         let agents =
-            plan.agents.iter().map(|agent| AgentRun::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
+            (0..run.plan.agents.len()).map(|agent| AgentRun::new(run, agent)).collect::<Result<_, _>>()?;
         Ok(CpuPopulation { agents, pools })
     }
 }
@@ -75,6 +75,11 @@ impl Population for CpuPopulation {
 
     fn forget_before(&mut self, agent: usize, first: u64) {
         self.agents[agent].learner.forget_before(first);
+    }
+
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
+        self.agents[agent].learner.replay_mut().begin_episode();
+        Ok(())
     }
 
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
@@ -163,7 +168,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// The number of threads that a plan asks for.
 pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
-    match plan.threads {
+    match plan.run.threads {
         0 => Ok(std::thread::available_parallelism().map_or(1, |n| n.get())),
         n if n <= MAX_THREADS => Ok(n),
         n => Err(TrainError::Usage(format!("{n} threads are too many: 1 to {MAX_THREADS}, or 0 for all"))),

@@ -4,8 +4,8 @@ use crate::error::TrainError;
 use crate::machine::human_bytes;
 use crate::memory::Memory;
 use crate::plan::{AgentPlan, Plan};
+use crate::resolve::Parts;
 use crate::store::SEGMENT_BYTES;
-use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
 use spectral_agent::gpu::{CudaGroup, Trainee, memory_bytes as gpu_bytes, spills};
 use spectral_agent::learner::architecture;
@@ -62,12 +62,12 @@ impl Setting for DeviceChoice {
     fn kind() -> String {
         "auto | cpu | cuda | cuda:N".into()
     }
-    fn quoted() -> bool {
+    fn quoted(&self) -> bool {
         true
     }
 }
 
-spectral_agent::choices! {
+spectral_core::choices! {
     /// Arithmetic of matrix products on a GPU. State and sums are fp32 in every case.
     Precision {
         /// The fastest that was found to learn as well as fp32.
@@ -210,10 +210,11 @@ fn describe_one(number: usize) -> String {
 }
 
 /// What a population needs when a GPU trains it. Observations of agents that the GPU has no room for lie in main memory.
-pub fn need(plan: &Plan, workshop: &Workshop, task: &TaskSpec, gpu: &Gpu) -> Result<Need, TrainError> {
-    let members = plan.agents.iter().map(|agent| Ok(trainee(agent, workshop.codec(agent)?)));
-    let trainees: Vec<Trainee> = members.collect::<Result<_, TrainError>>()?;
-    let (fixed, frames) = gpu_bytes(task, &trainees, plan.precision.arithmetic())?;
+pub(crate) fn need(parts: Parts<'_>, gpu: &Gpu) -> Result<Need, TrainError> {
+    let Parts { plan, task, codecs } = parts;
+    let trainees: Vec<Trainee> =
+        plan.agents.iter().zip(codecs).map(|(agent, codec)| trainee(agent, codec.clone())).collect();
+    let (fixed, frames) = gpu_bytes(task, &trainees, plan.run.precision.arithmetic())?;
     let spilt = spills(gpu.free_bytes, fixed, &frames);
     let mut need = Need { device: fixed, host: HOST_BYTES, spilt };
     for (frames, spilt) in frames.into_iter().zip(&need.spilt) {
@@ -257,14 +258,15 @@ pub fn suits(plan: &Plan) -> Result<(), String> {
 }
 
 /// Operations of one update below which a GPU spends its time waiting for kernels to start.
-const FEWEST_OPERATIONS: u64 = 200_000_000;
+const MIN_OPERATIONS: u64 = 200_000_000;
 
 /// Whether networks are large enough for a GPU to be the faster choice.
-fn large_enough(plan: &Plan, workshop: &Workshop) -> Result<Result<(), String>, TrainError> {
-    let task = workshop.task(plan)?;
-    let Some(agent) = plan.agents.first() else { return Ok(Ok(())) };
-    let network = architecture(&agent.settings, task.spec(), workshop.codec(agent)?.as_ref())?;
-    let small = network.flops_step(agent.settings.batch) < FEWEST_OPERATIONS;
+fn large_enough(parts: Parts<'_>) -> Result<Result<(), String>, TrainError> {
+    let (Some(agent), Some(codec)) = (parts.plan.agents.first(), parts.codecs.first()) else {
+        return Ok(Ok(()));
+    };
+    let network = architecture(&agent.settings, parts.task, codec.as_ref())?;
+    let small = network.flops_step(agent.settings.batch) < MIN_OPERATIONS;
     Ok(if small {
         Err("networks as small as these train faster there (--device cuda insists)".into())
     } else {
@@ -273,16 +275,17 @@ fn large_enough(plan: &Plan, workshop: &Workshop) -> Result<Result<(), String>, 
 }
 
 /// What a plan trains on, and what to tell the user about it.
-pub fn choose(plan: &Plan, workshop: &Workshop) -> Result<(Chosen, Option<String>), TrainError> {
+pub(crate) fn choose(parts: Parts<'_>) -> Result<(Chosen, Option<String>), TrainError> {
+    let plan = parts.plan;
     let gpu = |number: usize| -> Result<Chosen, String> {
         let gpu = probe(number)?;
         suits(plan)?;
         let chosen = Chosen::Cuda(gpu);
-        let fits = Memory::of(plan, workshop, &chosen).and_then(|memory| memory.check());
+        let fits = Memory::of(parts, &chosen).and_then(|memory| memory.check());
         fits.map_err(|e| e.to_string())?;
         Ok(chosen)
     };
-    match plan.device {
+    match plan.run.device {
         DeviceChoice::Cpu => Ok((Chosen::Cpu, None)),
         DeviceChoice::CpuLockstep => {
             suits(plan).map_err(TrainError::Usage)?;
@@ -292,9 +295,9 @@ pub fn choose(plan: &Plan, workshop: &Workshop) -> Result<(Chosen, Option<String
             let chosen = gpu(number).map_err(TrainError::Usage)?;
             Ok((chosen, None))
         }
-        DeviceChoice::Auto => match large_enough(plan, workshop)?.and_then(|()| gpu(0)) {
+        DeviceChoice::Auto => match large_enough(parts)?.and_then(|()| gpu(0)) {
             Ok(chosen) => {
-                let note = format!("trains on {}", chosen.name(plan.precision));
+                let note = format!("trains on {}", chosen.name(plan.run.precision));
                 Ok((chosen, Some(note)))
             }
             Err(reason) => Ok((Chosen::Cpu, Some(format!("trains on the CPU: {reason}")))),
@@ -306,12 +309,13 @@ pub fn choose(plan: &Plan, workshop: &Workshop) -> Result<(Chosen, Option<String
 mod tests {
     use super::*;
     use crate::config::Configuration;
+    use crate::registry::Registry;
 
     fn plan(pairs: &[&str]) -> Plan {
         let mut config = Configuration::default();
         config.set("task=pong-mini").unwrap();
         pairs.iter().for_each(|pair| config.set(pair).unwrap());
-        config.plan().unwrap()
+        Registry::default().plan(&config).unwrap()
     }
 
     #[test]
@@ -325,9 +329,10 @@ mod tests {
             for word in [key, "spectral-s1", "popart-s1", "--device cpu", "several runs"] {
                 assert!(reason.contains(word), "{reason}");
             }
-            assert!(matches!(choose(&plan, &Workshop::default()), Err(TrainError::Usage(_))));
-            let alone = Plan { device: DeviceChoice::Cpu, ..plan };
-            assert_eq!(choose(&alone, &Workshop::default()).unwrap().0, Chosen::Cpu);
+            let registry = Registry::default();
+            assert!(matches!(registry.resolve_plan(plan.clone()), Err(TrainError::Usage(_))));
+            let alone = plan.with(|run| run.device = DeviceChoice::Cpu);
+            assert_eq!(registry.resolve_plan(alone).unwrap().device, Chosen::Cpu);
         }
         // What differs by agent alone is no obstacle.
         let own = plan(&[

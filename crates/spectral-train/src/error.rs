@@ -14,6 +14,8 @@ pub enum TrainError {
     Store(StoreError),
     /// A file of the run does not make sense.
     Data(String),
+    /// A run is of a task or a codec that this program does not have.
+    Unregistered(String),
     /// A device failed.
     Device(String),
 }
@@ -22,7 +24,7 @@ impl TrainError {
     /// The process's exit code: 2 for usage, 3 for data, 5 for a device.
     pub fn exit_code(&self) -> u8 {
         match self {
-            TrainError::Usage(_) => 2,
+            TrainError::Usage(_) | TrainError::Unregistered(_) => 2,
             TrainError::Store(_) | TrainError::Data(_) => 3,
             TrainError::Device(_) => 5,
         }
@@ -32,7 +34,7 @@ impl TrainError {
 impl std::fmt::Display for TrainError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            TrainError::Usage(text) | TrainError::Data(text) => f.write_str(text),
+            TrainError::Usage(text) | TrainError::Data(text) | TrainError::Unregistered(text) => f.write_str(text),
             TrainError::Device(text) => write!(f, "the device failed: {text}"),
             TrainError::Store(error) => error.fmt(f),
         }
@@ -61,6 +63,9 @@ impl From<SettingError> for TrainError {
 
 impl From<TaskError> for TrainError {
     fn from(error: TaskError) -> Self {
-        TrainError::Usage(error.to_string())
+        match error {
+            TaskError::Missing(text) => TrainError::Data(text),
+            other => TrainError::Usage(other.to_string()),
+        }
     }
 }

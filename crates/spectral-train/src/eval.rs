@@ -1,15 +1,14 @@
 //! Playing with a trained model or at random, without learning.
 
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, Plan};
 use crate::run_dir::RunDir;
 use crate::store::{Container, StoreError};
-use crate::workshop::Workshop;
+use crate::resolve::ResolvedRun;
 use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;
 use spectral_core::rng::{Purpose, Stream};
-use spectral_env::{Env, Step, TaskSpec};
+use spectral_env::{Env, Step};
 use std::ops::ControlFlow;
 
 /// What an agent achieved over some episodes.
@@ -58,16 +57,16 @@ impl Player {
         Player { model: None, epsilon: 1.0, seed, draws: 0 }
     }
 
-    /// The final model of one agent of a run, acting at random with probability `epsilon`. `task` is what the run's task
-    /// says of itself.
+    /// The final model of one agent of a run, acting at random with probability `epsilon`.
     pub fn trained(
         dir: &RunDir,
-        agent: &AgentPlan,
-        workshop: &Workshop,
-        task: &TaskSpec,
+        run: &ResolvedRun,
+        agent: usize,
         epsilon: f64,
         seed: u64,
     ) -> Result<Self, TrainError> {
+        let (codec, task) = (run.codecs[agent].clone(), &run.task);
+        let agent = &run.plan.agents[agent];
         let path = dir.model(&agent.id);
         let model = Container::open(&path).and_then(|c| c.section("model")).map_err(|e| match e {
             StoreError::NotFound { .. } => TrainError::Usage(format!(
@@ -81,7 +80,7 @@ impl Player {
         let mut settings = agent.settings.clone();
         settings.replay = settings.batch + settings.n_step + 8 + task.observation.stack();
         settings.prioritised = false;
-        let mut learner = Learner::new(settings, workshop.codec(agent)?, task, agent.seed)?;
+        let mut learner = Learner::new(settings, codec, task, agent.seed)?;
         let mut from = StateReader::new(&model);
         learner.restore_model(&mut from).map_err(|e| StoreError::state(&path, &e))?;
         let life_loss_terminal = agent.settings.life_loss_terminal;
@@ -146,15 +145,15 @@ impl Player {
 /// Plays `episodes` episodes with the final model of one agent, acting at random with probability `epsilon`.
 pub fn evaluate(
     dir: &RunDir,
-    plan: &Plan,
-    agent: &AgentPlan,
-    workshop: &Workshop,
+    run: &ResolvedRun,
+    agent: usize,
     episodes: u64,
     epsilon: f64,
 ) -> Result<Evaluation, TrainError> {
-    let mut env = workshop.task(plan)?;
-    let mut player = Player::trained(dir, agent, workshop, env.spec(), epsilon, agent.seed)?;
-    let mut result = Evaluation { id: agent.id.clone(), scores: vec![], returns: vec![] };
+    let mut env = run.make_task()?;
+    let plan = &run.plan.agents[agent];
+    let mut player = Player::trained(dir, run, agent, epsilon, plan.seed)?;
+    let mut result = Evaluation { id: plan.id.clone(), scores: vec![], returns: vec![] };
     for _ in 0..episodes {
         let episode = player.play(env.as_mut(), |_, _| Ok::<_, TrainError>(ControlFlow::Continue(())))?;
         result.scores.push(episode.score);

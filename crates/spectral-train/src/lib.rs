@@ -2,18 +2,19 @@
 //!
 //! Read [`agent_run`] first: it is the loop of one agent on a CPU. [`trainer`] runs a population of them, over the cores of
 //! a CPU ([`cpu_population`]) or on a device ([`pipeline`]); [`checkpoint`] keeps them safe, [`config`] turns files and flags into a
-//! [`plan`], [`experiment`] a figure into several, [`workshop`] is where a program adds its own tasks and codecs.
+//! [`plan`], [`experiment`] a figure into several; a [`registry`] knows tasks and codecs, and [resolves](resolve) a plan into a run.
 
 pub mod actor;
 pub mod agent_run;
-pub mod atari;
 pub mod checkpoint;
 pub mod config;
+pub mod control;
 pub mod cpu_population;
 pub mod devices;
 pub mod error;
 pub mod eval;
 pub mod experiment;
+mod legacy;
 pub mod machine;
 pub mod memory;
 pub mod metrics_writer;
@@ -21,7 +22,9 @@ pub mod pipeline;
 pub mod plan;
 pub mod population;
 pub mod presets;
+pub mod registry;
+pub mod resolve;
 pub mod run_dir;
+pub mod run_file;
 pub mod store;
 pub mod trainer;
-pub mod workshop;

@@ -95,6 +95,9 @@ pub trait Population {
     /// Treats all replay records before `first` as missing.
     fn forget_before(&mut self, agent: usize, first: u64);
 
+    /// Lets an agent's next observation begin an episode, whatever came before.
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError>;
+
     /// The records of the agent's replay.
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_>;
 

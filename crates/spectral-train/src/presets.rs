@@ -1,4 +1,4 @@
-//! The agents and protocols that come with Spectral: TOML files of `configs/`, compiled in.
+//! The protocols and experiments that come with Spectral: TOML files of `configs/`, compiled in.
 
 /// A named set of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,6 @@ macro_rules! presets {
         &[$(Preset { name: $name, text: include_str!(concat!("../../../configs/", $folder, "/", $name, ".toml")) }),*]
     };
 }
-
-/// Every agent by name.
-pub const AGENTS: &[Preset] = presets!("agents":
-    "spectral", "spectral-exponential", "spectral-uniform", "spectral-binary",
-    "compressed", "compressed-r2d2", "compressed-log", "popart", "clipped",
-    "categorical", "categorical-mean", "c51-squashed");
 
 /// Every protocol by name.
 pub const PROTOCOLS: &[Preset] = presets!("protocols": "paper", "quick", "quick-atari", "machado");

@@ -2,8 +2,12 @@
 
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
-use crate::plan::{Plan, quote};
+use crate::plan::Plan;
+use crate::registry::Registry;
+use crate::resolve::ResolvedRun;
+use crate::run_file::RunFile;
 use crate::store::{StoreError, is_temporary, sweep_temporaries, write_atomically};
+use spectral_core::settings::quote;
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -55,7 +59,12 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes the folder and writes `run.toml`. A folder that exists and is not empty is refused.
-    pub fn create(path: &Path, plan: &Plan, command: &str, device: &str) -> Result<Self, TrainError> {
+    pub fn create(
+        path: &Path,
+        run: &ResolvedRun,
+        registry: &Registry,
+        command: &str,
+    ) -> Result<Self, TrainError> {
         // What a process killed before it had written `run.toml` left behind is nothing worth keeping.
         let counts = |name: &str| name != LOCK && !is_temporary(name);
         let occupied = std::fs::read_dir(path)
@@ -67,12 +76,12 @@ impl RunDir {
             )));
         }
         let dir = RunDir { path: path.into() };
-        let hardware = Hardware { device: device.into(), ..Hardware::here() };
-        let text = plan.to_toml(&timestamp(), command, &hardware);
+        let hardware = Hardware { device: run.device_name(), ..Hardware::here() };
+        let text = run.to_toml(&timestamp(), command, &hardware);
         // What cannot be read back could never be resumed.
         let unfit = |why: String| TrainError::Usage(format!("this run could not be resumed: {why}"));
-        let copy = Plan::from_toml(&text, Path::new("its run.toml")).map_err(|e| unfit(e.to_string()))?;
-        if copy != (Plan { threads: 0, ..plan.clone() }) {
+        let copy = RunFile::read(&text, Path::new("its run.toml"), registry).map_err(|e| unfit(e.to_string()))?;
+        if copy.plan != run.plan.with(|run| run.threads = 0) || copy.task.as_ref() != Some(&run.task) {
             return Err(unfit("some setting does not read back as it is written".into()));
         }
         std::fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
@@ -104,8 +113,8 @@ impl RunDir {
         Ok(file)
     }
 
-    /// Opens an existing run and reads its plan.
-    pub fn open(path: &Path) -> Result<(Self, Plan), TrainError> {
+    /// Opens an existing run and reads its `run.toml`.
+    pub fn open(path: &Path, registry: &Registry) -> Result<(Self, RunFile), TrainError> {
         let file = path.join("run.toml");
         let text = std::fs::read_to_string(&file).map_err(|e| {
             let text =
@@ -115,21 +124,21 @@ impl RunDir {
                 _ => TrainError::Data(text),
             }
         })?;
-        let plan = Plan::from_toml(&text, &file)?;
-        Ok((RunDir { path: path.into() }, plan))
+        let read = RunFile::read(&text, &file, registry)?;
+        Ok((RunDir { path: path.into() }, read))
     }
 
     /// Moves the planned end; everything else in `run.toml` stays as it was written.
     pub fn extend(&self, plan: &mut Plan, frames: u64) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
         let text = std::fs::read_to_string(&file).map_err(|e| StoreError::io(&file, "read", e))?;
-        let old = format!("\nframes = {}\n", plan.frames);
+        let old = format!("\nframes = {}\n", plan.run.frames);
         if !text.contains(&old) {
             return Err(TrainError::Data(format!("{} does not say how long the run is", file.display())));
         }
         let text = text.replacen(&old, &format!("\nframes = {frames}\n"), 1);
         write_atomically(&file, |out| out.write_all(text.as_bytes()))?;
-        plan.frames = frames;
+        plan.run.frames = frames;
         Ok(())
     }
 
@@ -199,7 +208,7 @@ impl RunDir {
             let entry = known.iter().find(|e| text(e, "id").as_ref() == Some(&agent.id));
             let done = entry.and_then(|e| e.get("frames")?.as_integer()).unwrap_or(0);
             let stopped = entry.is_some_and(|e| text(e, "status").as_deref() == Some("stopped"));
-            if stopped { 0 } else { plan.frames.saturating_sub(done.max(0) as u64) }
+            if stopped { 0 } else { plan.run.frames.saturating_sub(done.max(0) as u64) }
         };
         plan.agents.iter().map(left).sum()
     }

@@ -1,29 +1,29 @@
 //! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
 use crate::checkpoint::{Checkpoints, Loaded};
+use crate::control::Control;
 use crate::cpu_population::{CpuPopulation, threads};
-use crate::devices::{self, Chosen, DeviceChoice};
+use crate::devices::{Chosen, DeviceChoice};
 use crate::error::TrainError;
-use crate::memory::{Memory, light_checkpoints};
 use crate::pipeline::DevicePopulation;
-use crate::plan::{MOST_FRAMES, Plan};
-pub use crate::population::{AgentProgress, Observer};
+use crate::plan::{MAX_FRAMES, Plan};
 use crate::population::{Population, TrainSlice};
+pub use crate::population::{AgentProgress, Observer};
+use crate::registry::Registry;
+use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
 use crate::store::write_atomically;
-use crate::workshop::Workshop;
 use spectral_core::bytes::StateWriter;
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How a sitting ended.
+/// How training ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct TrainSummary {
     /// At the planned end, or interrupted before.
     pub status: Status,
-    /// Wall-clock seconds of training, earlier sittings included.
+    /// Wall-clock seconds of training, earlier starts of the run included.
     pub seconds: f64,
     /// One entry per agent.
     pub agents: Vec<AgentProgress>,
@@ -42,68 +42,70 @@ pub struct Resumption<'a> {
     pub device: Option<DeviceChoice>,
 }
 
-/// A run: its directory, its plan, its population.
+/// A run at work: its directory, what it was resolved to, its population.
 pub struct Trainer {
     dir: RunDir,
-    plan: Plan,
+    run: ResolvedRun,
     population: Box<dyn Population>,
     checkpoints: Checkpoints,
     seconds_before: f64,
-    notes: Vec<String>,
+    control: Control,
     /// Keeps other processes out of the folder.
     _lock: File,
 }
 
 impl Trainer {
     /// Starts a new run in a new folder.
-    pub fn create(path: &Path, plan: Plan, workshop: &Workshop, command: &str) -> Result<Self, TrainError> {
-        // Whatever can be refused is refused before anything is made.
-        threads(&plan)?;
-        let (mut chosen, note) = devices::choose(&plan, workshop)?;
-        Memory::of(&plan, workshop, &chosen)?.check()?;
-        let dir = RunDir::create(path, &plan, command, &chosen.name(plan.precision))?;
-        let lock = dir.lock()?;
-        let mut notes: Vec<String> = note.into_iter().collect();
-        let first = chosen.clone();
-        let mut population = populate(&plan, workshop, &mut chosen, &mut notes)?;
-        if chosen != first {
-            dir.record_device(&chosen.name(plan.precision))?;
-        }
-        let light = decide_light(&dir, &plan, population.as_mut(), &mut notes);
-        Self::fresh(dir, plan, population, light, notes, lock)
-    }
-
-    /// Goes on with a run from its newest checkpoint, or from a chosen one.
-    pub fn resume(
+    pub fn create(
         path: &Path,
-        workshop: &Workshop,
-        frames: Option<u64>,
-        threads: usize,
-        chosen: Option<&Path>,
+        mut run: ResolvedRun,
+        registry: &Registry,
+        command: &str,
     ) -> Result<Self, TrainError> {
-        let how = Resumption { frames, threads, checkpoint: chosen, device: None };
-        Self::resume_with(path, workshop, how)
+        // Whatever can be refused is refused before anything is made.
+        threads(&run.plan)?;
+        run.memory.check()?;
+        let dir = RunDir::create(path, &run, registry, command)?;
+        let lock = dir.lock()?;
+        let first = run.device_name();
+        let mut population = populate(&mut run)?;
+        if run.device_name() != first {
+            dir.record_device(&run.device_name())?;
+        }
+        note_saving(&mut run, population.as_mut());
+        let light = decide_light(&dir, &mut run);
+        Self::fresh(dir, run, population, light, lock)
     }
 
     /// Goes on with a run, perhaps elsewhere or further than it was planned.
-    pub fn resume_with(path: &Path, workshop: &Workshop, how: Resumption<'_>) -> Result<Self, TrainError> {
-        let (dir, mut plan) = RunDir::open(path)?;
-        plan.threads = how.threads;
-        plan.device = how.device.unwrap_or(plan.device);
-        if let Some(frames) = how.frames.filter(|&f| f < plan.frames || f > MOST_FRAMES) {
+    pub fn resume(path: &Path, registry: &Registry, how: Resumption<'_>) -> Result<Self, TrainError> {
+        let (dir, file) = RunDir::open(path, registry)?;
+        let mut plan = file.plan;
+        plan.run.threads = how.threads;
+        plan.run.device = how.device.unwrap_or(plan.run.device);
+        if let Some(frames) = how.frames.filter(|&f| f < plan.run.frames || f > MAX_FRAMES) {
             return Err(TrainError::Usage(format!(
-                "--frames {frames}: the run is planned for {} frames already; give more, up to {MOST_FRAMES}",
-                plan.frames
+                "--frames {frames}: the run is planned for {} frames already; give more, up to {MAX_FRAMES}",
+                plan.run.frames
             )));
         }
         let lock = dir.lock()?;
-        let (mut chosen, note) = devices::choose(&plan, workshop)?;
-        Memory::of(&plan, workshop, &chosen)?.check()?;
-        let mut notes: Vec<String> = note.into_iter().collect();
-        let mut population = populate(&plan, workshop, &mut chosen, &mut notes)?;
-        let later = Plan { frames: how.frames.unwrap_or(plan.frames), ..plan.clone() };
-        let light = decide_light(&dir, &later, population.as_mut(), &mut notes);
-        let loaded = Checkpoints::load(&dir, &plan, population.as_mut(), how.checkpoint, light)?;
+        let mut run = registry.resolve_plan(plan)?;
+        if let Some(recorded) = file.task.filter(|recorded| *recorded != run.task) {
+            return Err(TrainError::Data(format!(
+                "the task {} is another one than when {} began: it was {recorded:?} and is {:?}; train anew with another \
+                 --out",
+                run.plan.task,
+                dir.path().display(),
+                run.task
+            )));
+        }
+        run.memory.check()?;
+        let mut population = populate(&mut run)?;
+        let planned = run.plan.run.frames;
+        run.plan.run.frames = how.frames.unwrap_or(planned);
+        let light = decide_light(&dir, &mut run);
+        let loaded = Checkpoints::load(&dir, &run.plan, population.as_mut(), how.checkpoint, light)?;
         if loaded.is_none() && dir.has_progress() {
             return Err(TrainError::Data(format!(
                 "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
@@ -112,38 +114,46 @@ impl Trainer {
             )));
         }
         if let Some(frames) = how.frames {
-            dir.extend(&mut plan, frames)?;
+            run.plan.run.frames = planned;
+            dir.extend(&mut run.plan, frames)?;
         }
-        dir.record_device(&chosen.name(plan.precision))?;
+        dir.record_device(&run.device_name())?;
+        note_saving(&mut run, population.as_mut());
         let Some(Loaded { checkpoints, without_replay }) = loaded else {
-            return Self::fresh(dir, plan, population, light, notes, lock);
+            return Self::fresh(dir, run, population, light, lock);
         };
         if without_replay {
-            notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
+            run.notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
         }
         let seconds_before = dir.seconds();
-        Ok(Trainer { dir, plan, population, checkpoints, seconds_before, notes, _lock: lock })
+        let control = Control::default();
+        Ok(Trainer { dir, run, population, checkpoints, seconds_before, control, _lock: lock })
     }
 
     fn fresh(
         dir: RunDir,
-        plan: Plan,
+        run: ResolvedRun,
         mut population: Box<dyn Population>,
         light: bool,
-        notes: Vec<String>,
         lock: File,
     ) -> Result<Self, TrainError> {
-        for (number, agent) in plan.agents.iter().enumerate() {
+        for (number, agent) in run.plan.agents.iter().enumerate() {
             let columns = population.metric_columns(number);
             population.actor(number).create_files(&dir.agent(&agent.id), &columns)?;
         }
-        let checkpoints = Checkpoints::new(&dir, &plan, light);
-        Ok(Trainer { dir, plan, population, checkpoints, seconds_before: 0.0, notes, _lock: lock })
+        let checkpoints = Checkpoints::new(&dir, &run.plan, light);
+        let control = Control::default();
+        Ok(Trainer { dir, run, population, checkpoints, seconds_before: 0.0, control, _lock: lock })
     }
 
     /// The run's plan.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.run.plan
+    }
+
+    /// The run as it was resolved.
+    pub fn resolved(&self) -> &ResolvedRun {
+        &self.run
     }
 
     /// The run's folder.
@@ -153,22 +163,39 @@ impl Trainer {
 
     /// What was decided for the user and should be told: the device, and checkpoints that leave something out.
     pub fn notes(&self) -> &[String] {
-        &self.notes
+        &self.run.notes
     }
 
-    /// Trains to the planned end, or until `interrupt` is set; either way the last thing done is a checkpoint.
-    pub fn run(&mut self, observer: &dyn Observer, interrupt: &AtomicBool) -> Result<Outcome, TrainError> {
+    /// A handle that pauses or cancels the run from elsewhere.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Lets another handle pause or cancel the run, one that was made before the run.
+    pub fn set_control(&mut self, control: Control) {
+        self.control = control;
+    }
+
+    /// Trains to the planned end, or until [`Control::cancel`]; either way the last thing done is a checkpoint.
+    pub fn run(&mut self) -> Result<TrainSummary, TrainError> {
+        self.run_watched(&())
+    }
+
+    /// [`run`](Trainer::run), watched by somebody.
+    pub fn run_watched(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
         let start = Instant::now();
         self.write_state(Status::Running, self.seconds_before)?;
+        let frames = self.run.plan.run.frames;
         loop {
-            let due = Instant::now() + Duration::from_secs_f64(self.plan.checkpoint_seconds);
-            self.population.train(TrainSlice { frames: self.plan.frames, due, interrupt, observer })?;
+            let due = Instant::now() + Duration::from_secs_f64(self.run.plan.run.checkpoint_seconds);
+            let interrupt = self.control.stop_flag();
+            self.population.train(TrainSlice { frames, due, interrupt, observer })?;
             let cost = self.checkpoints.write(self.population.as_mut())?;
             observer.checkpoint(cost);
             let seconds = self.seconds_before + start.elapsed().as_secs_f64();
-            let done = (0..self.population.len())
-                .all(|agent| !self.population.actor(agent).is_active(self.plan.frames));
-            let status = match (done, interrupt.load(Ordering::Relaxed)) {
+            let done =
+                (0..self.population.len()).all(|agent| !self.population.actor(agent).is_active(frames));
+            let status = match (done, self.control.is_cancelled()) {
                 (true, _) => Status::Finished,
                 (false, true) => Status::Interrupted,
                 (false, false) => Status::Running,
@@ -179,9 +206,10 @@ impl Trainer {
             self.write_state(status, seconds)?;
             if status != Status::Running {
                 let progress = |agent| AgentProgress::of(self.population.actor(agent));
-                let agents = (0..self.plan.agents.len()).map(progress).collect();
-                return Ok(Outcome { status, seconds, agents });
+                let agents = (0..self.run.plan.agents.len()).map(progress).collect();
+                return Ok(TrainSummary { status, seconds, agents });
             }
+            self.control.wait_while_paused();
         }
     }
 
@@ -221,16 +249,16 @@ impl Trainer {
             AgentState {
                 id: actor.plan().id.clone(),
                 frames: actor.frames(),
-                finished: actor.frames() >= self.plan.frames,
+                finished: actor.frames() >= self.run.plan.run.frames,
                 stopped: actor.stopped().map(String::from),
             }
         };
-        let agents: Vec<AgentState> = (0..self.plan.agents.len()).map(state).collect();
+        let agents: Vec<AgentState> = (0..self.run.plan.agents.len()).map(state).collect();
         self.dir.write_state(status, seconds, &agents)
     }
 
     fn write_models(&mut self) -> Result<(), TrainError> {
-        for (number, agent) in self.plan.agents.iter().enumerate() {
+        for (number, agent) in self.run.plan.agents.iter().enumerate() {
             let mut model = StateWriter::default();
             self.population.save_model(number, &mut model)?;
             let path = self.dir.agent(&agent.id).join("model.bin");
@@ -245,32 +273,36 @@ impl Trainer {
 }
 
 /// A fresh population where it was chosen to train. A GPU that was found and then fails is replaced by the CPU only if the
-/// user left the choice open; `chosen` then says so.
-fn populate(
-    plan: &Plan,
-    workshop: &Workshop,
-    chosen: &mut Chosen,
-    notes: &mut Vec<String>,
-) -> Result<Box<dyn Population>, TrainError> {
-    if *chosen == Chosen::Cpu {
-        return Ok(Box::new(CpuPopulation::new(plan, workshop)?));
+/// user left the choice open; `run` then says so.
+fn populate(run: &mut ResolvedRun) -> Result<Box<dyn Population>, TrainError> {
+    if run.device == Chosen::Cpu {
+        return Ok(Box::new(CpuPopulation::new(run)?));
     }
-    match DevicePopulation::new(plan, workshop, chosen) {
-        Err(TrainError::Device(reason)) if plan.device == DeviceChoice::Auto => {
-            Memory::of(plan, workshop, &Chosen::Cpu)?.check()?;
-            *notes = vec![format!("trains on the CPU: {reason}")];
-            *chosen = Chosen::Cpu;
-            Ok(Box::new(CpuPopulation::new(plan, workshop)?))
+    match DevicePopulation::new(run) {
+        Err(TrainError::Device(reason)) if run.plan.run.device == DeviceChoice::Auto => {
+            *run = run.on_cpu(&reason)?;
+            run.memory.check()?;
+            Ok(Box::new(CpuPopulation::new(run)?))
         }
         made => Ok(Box::new(made?)),
     }
 }
 
-fn decide_light(dir: &RunDir, plan: &Plan, population: &mut dyn Population, notes: &mut Vec<String>) -> bool {
+fn decide_light(dir: &RunDir, run: &mut ResolvedRun) -> bool {
     let folder = dir.checkpoints();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let taken = entries.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum();
-    let (light, note) = light_checkpoints(plan, population.actor(0).task(), &folder, taken);
-    notes.extend(note);
+    let (light, note) = run.light_checkpoints(&folder, taken);
+    run.notes.extend(note);
     light
+}
+
+/// Tells the user if the task cannot be saved in the middle of an episode.
+fn note_saving(run: &mut ResolvedRun, population: &mut dyn Population) {
+    if !population.is_empty() && !population.actor(0).saves_task() {
+        run.notes.push(format!(
+            "the task {} saves no state (Env::save): a resumed run begins a new episode, so it does not go on bit for bit",
+            run.plan.task
+        ));
+    }
 }

@@ -156,6 +156,11 @@ impl Group for CpuGroup {
         self.members[agent].learner.forget_before(first);
     }
 
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
+        self.members[agent].learner.replay_mut().begin_episode();
+        Ok(())
+    }
+
     fn records(&self, agent: usize) -> Range<u64> {
         let replay = self.members[agent].learner.replay();
         replay.oldest()..replay.newest()

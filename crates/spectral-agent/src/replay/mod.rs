@@ -301,6 +301,18 @@ impl Replay {
         }
     }
 
+    /// Marks one record, as [`write_range`](Replay::write_range) wrote it, as cut off by a limit.
+    pub fn mark_truncated(record: &mut [u8]) {
+        if let Some(flags) = record.get_mut(1) {
+            *flags |= TRUNCATED;
+        }
+    }
+
+    /// Lets the next observation begin an episode, whatever came before.
+    pub fn begin_episode(&mut self) {
+        self.starting = true;
+    }
+
     /// Puts back what [`write_range`](Replay::write_range) wrote.
     pub fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
         let n = count as usize;

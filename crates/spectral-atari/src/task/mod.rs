@@ -5,6 +5,7 @@
 
 mod atari;
 mod cabinet;
+mod entries;
 mod error;
 mod protocol;
 mod registry;
@@ -12,6 +13,7 @@ mod rules;
 
 pub use atari::AtariTask;
 pub use cabinet::{Cabinet, Outcome};
+pub use entries::{ComposedSettings, GameNumber, GameSettings, entries};
 pub use error::AtariError;
 pub use protocol::{AtariOptions, FRAME_LIMIT, FRAME_SKIP, Protocol};
 pub use registry::{AtariTaskInfo, Choices, choices, make, make_atari, tasks};

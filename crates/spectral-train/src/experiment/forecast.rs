@@ -1,23 +1,17 @@
 //! What work will cost, before it starts: memory, disk, and time by a short trial.
 
-use crate::devices;
+use crate::control::Control;
 use crate::error::TrainError;
 use crate::experiment::Job;
 use crate::memory::Memory;
-use crate::plan::{MOST_FRAMES, Plan};
+use crate::plan::MAX_FRAMES;
+use crate::registry::Registry;
+use crate::resolve::ResolvedRun;
 use crate::trainer::{AgentProgress, Observer, Trainer};
-use crate::workshop::Workshop;
-use spectral_agent::learner::architecture;
-use spectral_agent::replay::Replay;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Weights, target weights and two moments, four bytes each.
-const BYTES_PER_PARAMETER: u64 = 16;
-/// Checkpoints that a run keeps.
-const CHECKPOINTS: u64 = 2;
 /// Agent steps after which a trial learns.
 const TRIAL_START: u64 = 64;
 /// The replay of a trial: enough for any minibatch, small enough for any machine.
@@ -40,39 +34,20 @@ pub struct Forecast {
 
 impl Forecast {
     /// What these jobs need.
-    pub fn of(jobs: &[Job], workshop: &Workshop) -> Result<Self, TrainError> {
+    pub fn of(jobs: &[Job]) -> Self {
         let mut forecast = Forecast { jobs: jobs.len(), ..Forecast::default() };
         for job in jobs {
-            forecast.runs += job.plan.agents.len();
+            forecast.runs += job.run.plan.agents.len();
             forecast.frames += job.frames_left;
-            let (chosen, _) = devices::choose(&job.plan, workshop)?;
-            let memory = Memory::of(&job.plan, workshop, &chosen)?;
+            let memory = &job.run.memory;
             let all = |m: &Memory| m.needed + m.device.as_ref().map_or(0, |device| device.needed);
-            if forecast.memory.as_ref().is_none_or(|largest| all(largest) < all(&memory)) {
-                forecast.memory = Some(memory);
+            if forecast.memory.as_ref().is_none_or(|largest| all(largest) < all(memory)) {
+                forecast.memory = Some(memory.clone());
             }
-            forecast.disk += disk(job, workshop)?;
+            forecast.disk += job.run.disk;
         }
-        Ok(forecast)
+        forecast
     }
-}
-
-fn disk(job: &Job, workshop: &Workshop) -> Result<u64, TrainError> {
-    let task = workshop.task(&job.plan)?;
-    let frames = match job.work {
-        super::Work::Extend(frames) => frames,
-        _ => job.plan.frames,
-    };
-    let steps = frames.div_ceil(task.spec().frames_per_step);
-    let mut bytes = 0;
-    for agent in &job.plan.agents {
-        let codec = workshop.codec(agent)?;
-        let parameters = architecture(&agent.settings, task.spec(), codec.as_ref())?.parameters() as u64;
-        let records = steps.min(agent.settings.replay as u64);
-        bytes += CHECKPOINTS * BYTES_PER_PARAMETER * parameters
-            + records * Replay::bytes_per_record(task.spec().observation) as u64;
-    }
-    Ok(bytes)
 }
 
 /// Frames a second, all agents together, of a plan's population at work on this machine: acting by its networks and
@@ -80,15 +55,17 @@ fn disk(job: &Job, workshop: &Workshop) -> Result<u64, TrainError> {
 ///
 /// The trial runs in `folder`, which is made for it and removed.
 pub fn calibrate(
-    plan: &Plan,
-    workshop: &Workshop,
+    run: &ResolvedRun,
+    registry: &Registry,
     folder: &Path,
     seconds: f64,
-    interrupt: &AtomicBool,
+    interrupt: &Control,
 ) -> Result<Option<f64>, TrainError> {
-    let mut trial =
-        Plan { frames: MOST_FRAMES, log_frames: MOST_FRAMES, checkpoint_seconds: 1e9, ..plan.clone() };
-    let frames_per_step = workshop.task(plan)?.spec().frames_per_step;
+    let mut trial = run.plan.with(|run| {
+        (run.frames, run.log_frames) = (MAX_FRAMES, MAX_FRAMES);
+        run.checkpoint_seconds = 1e9;
+    });
+    let frames_per_step = run.task.frames_per_step;
     for agent in &mut trial.agents {
         let s = &mut agent.settings;
         s.replay = s.replay.min(TRIAL_REPLAY.max(4 * s.batch));
@@ -97,15 +74,15 @@ pub fn calibrate(
     }
     let start = trial.agents.iter().map(|a| a.settings.learning_starts).max().unwrap_or(0);
     let _gone = Gone(folder);
-    let mut trainer = Trainer::create(folder, trial, workshop, "calibration")?;
+    let mut trainer = Trainer::create(folder, registry.resolve_plan(trial)?, registry, "calibration")?;
     let watch = Watch {
         learning_from: start,
         until: Instant::now() + Duration::from_secs_f64(seconds),
         outer: interrupt,
-        enough: AtomicBool::new(false),
+        enough: trainer.control(),
         seen: Mutex::new((None, None)),
     };
-    trainer.run(&watch, &watch.enough)?;
+    trainer.run_watched(&watch)?;
     let seen = watch.seen.lock().unwrap_or_else(|e| e.into_inner());
     let (Some(first), Some(last)) = *seen else { return Ok(None) };
     let elapsed = last.0.duration_since(first.0).as_secs_f64();
@@ -120,8 +97,8 @@ type Sight = (Instant, u64);
 struct Watch<'a> {
     learning_from: u64,
     until: Instant,
-    outer: &'a AtomicBool,
-    enough: AtomicBool,
+    outer: &'a Control,
+    enough: Control,
     seen: Mutex<(Option<Sight>, Option<Sight>)>,
 }
 
@@ -129,14 +106,14 @@ impl Observer for Watch<'_> {
     fn tick(&self, progress: &[AgentProgress]) {
         let now = Instant::now();
         let at_work = |a: &AgentProgress| a.stopped.is_some() || a.frames >= self.learning_from;
-        if progress.iter().all(at_work) && !self.enough.load(Ordering::Relaxed) {
+        if progress.iter().all(at_work) && !self.enough.is_cancelled() {
             let sight = (now, progress.iter().map(|a| a.frames).sum());
             let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
             seen.0.get_or_insert(sight);
             seen.1 = Some(sight);
         }
-        if now >= self.until || self.outer.load(Ordering::Relaxed) {
-            self.enough.store(true, Ordering::Relaxed);
+        if now >= self.until || self.outer.is_cancelled() {
+            self.enough.cancel();
         }
     }
 }
@@ -154,25 +131,26 @@ impl Drop for Gone<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Experiment, Overrides, Shelf};
+    use crate::experiment::{Experiment, Overrides, RunIndex};
+    use spectral_agent::replay::Replay;
 
     const MINE: &str = "agents = [\"spectral\", \"clipped\"]\nframes = 5000\nreplay = 2000\n[[task]]\nname = \"pong-mini\"\n";
 
     fn jobs(frames: u64) -> Vec<Job> {
         let wish = Overrides { frames: Some(frames), ..Overrides::default() };
-        let experiment = Experiment::read("mine", MINE, &wish).unwrap();
-        Shelf::scan(Path::new("/no/such/folder"))
+        let registry = Registry::default();
+        let experiment = Experiment::read("mine", MINE, &wish, &registry).unwrap();
+        RunIndex::scan(Path::new("/no/such/folder"), &registry)
             .unwrap()
-            .jobs(&experiment, &Workshop::default(), None)
+            .jobs(&experiment, &registry, None)
             .unwrap()
     }
 
     #[test]
     fn disk_counts_what_replay_will_hold_and_two_checkpoints() {
-        let workshop = Workshop::default();
-        let of = |frames| Forecast::of(&jobs(frames), &workshop).unwrap();
+        let of = |frames| Forecast::of(&jobs(frames));
         assert_eq!((of(5000).runs, of(5000).frames, of(5000).jobs), (2, 10_000, 1));
-        let record = Replay::bytes_per_record(workshop.task(&jobs(1)[0].plan).unwrap().spec().observation);
+        let record = Replay::bytes_per_record(jobs(1)[0].run.task.observation);
         // From 500 to 1,000 steps replay grows; beyond its 2,000 records it does not.
         assert_eq!(of(1000).disk - of(500).disk, 2 * 500 * record as u64);
         assert_eq!(of(9000).disk, of(2000).disk);
@@ -182,13 +160,15 @@ mod tests {
     #[test]
     fn a_trial_measures_and_leaves_nothing() {
         let folder = std::env::temp_dir().join(format!("spectral-trial-{}", std::process::id()));
-        let (plan, workshop) = (jobs(5000).remove(0).plan, Workshop::default());
-        let rate = calibrate(&plan, &workshop, &folder, 2.0, &AtomicBool::new(false)).unwrap();
+        let (run, registry) = (jobs(5000).remove(0).run, Registry::default());
+        let rate = calibrate(&run, &registry, &folder, 2.0, &Control::default()).unwrap();
         assert!(rate.is_some_and(|rate| rate > 0.0), "{rate:?}");
         assert!(!folder.exists());
         // Interrupted, it ends.
         let start = Instant::now();
-        calibrate(&plan, &workshop, &folder, 1e6, &AtomicBool::new(true)).unwrap();
+        let cancelled = Control::default();
+        cancelled.cancel();
+        calibrate(&run, &registry, &folder, 1e6, &cancelled).unwrap();
         assert!(!folder.exists() && start.elapsed() < Duration::from_secs(60));
     }
 }

@@ -1,19 +1,19 @@
 //! Experiments as data: what a figure needs, what of it lies on disk already, and what the rest will cost.
 //!
 //! An experiment is a TOML file of `configs/experiments`, or one of the user's own. [`Experiment`] is such a file, resolved
-//! into one [`Plan`] a task; [`Shelf`] knows the run directories that lie in a folder and says which
+//! into one [`Plan`] a task; [`RunIndex`] knows the run directories that lie in a folder and says which
 //! [`Job`]s are left to do; [`forecast`] says what they cost in memory, disk and time.
 
 pub mod forecast;
-mod shelf;
+mod run_index;
 
-pub use shelf::{Job, Shelf, Work};
+pub use run_index::{Job, RunIndex, Work};
 
-use crate::atari::is_atari;
-use crate::config::{Configuration, parse, read_text, unknown};
+use crate::config::{Configuration, is_plain, parse, read_text};
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::presets::{self, FIGURES};
+use crate::registry::{Registry, unknown};
 use std::path::Path;
 
 /// Keys of an experiment's file that are not settings of its runs.
@@ -60,31 +60,37 @@ impl Experiment {
     ///
     /// ```
     /// use spectral_train::experiment::{Experiment, Overrides};
+    /// use spectral_train::registry::Registry;
     /// let wish = Overrides { frames: Some(1_000), seeds: Some("2".into()), ..Overrides::default() };
-    /// let experiment = Experiment::find("mini-fig3", &wish)?;
+    /// let experiment = Experiment::find("mini-fig3", &wish, &Registry::default())?;
     /// assert_eq!(experiment.plans.len(), 2, "two tasks");
-    /// assert!(experiment.plans.iter().all(|plan| plan.frames == 1_000));
+    /// assert!(experiment.plans.iter().all(|plan| plan.run.frames == 1_000));
     /// # Ok::<(), spectral_train::error::TrainError>(())
     /// ```
-    pub fn find(name: &str, overrides: &Overrides) -> Result<Self, TrainError> {
+    pub fn find(name: &str, overrides: &Overrides, registry: &Registry) -> Result<Self, TrainError> {
         if let Some(preset) = presets::find(FIGURES, name) {
-            return Self::read(preset.name, preset.text, overrides);
+            return Self::read(preset.name, preset.text, overrides, registry);
         }
         let path = Path::new(name);
         if name.ends_with(".toml") {
             let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-            if stem.is_empty() || !stem.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+            if !is_plain(&stem) {
                 return Err(TrainError::Usage(format!(
                     "'{name}': name the file in letters, digits, '-' and '_'"
                 )));
             }
-            return Self::read(&stem, &read_text(path)?, overrides);
+            return Self::read(&stem, &read_text(path)?, overrides, registry);
         }
         Err(unknown("figure", name, FIGURES.iter().map(|p| p.name)))
     }
 
     /// An experiment from the text of its file.
-    pub fn read(name: &str, text: &str, overrides: &Overrides) -> Result<Self, TrainError> {
+    pub fn read(
+        name: &str,
+        text: &str,
+        overrides: &Overrides,
+        registry: &Registry,
+    ) -> Result<Self, TrainError> {
         let file = parse(text, name)?;
         let own_text = |key: &str| match file.get(key) {
             None => Ok(String::new()),
@@ -104,7 +110,7 @@ impl Experiment {
         }
         let plans = match &computed {
             Some(_) => Vec::new(),
-            None => plans(name, &file, overrides)?,
+            None => plans(name, &file, overrides, registry)?,
         };
         let summary = presets::opening_comment(text);
         let title = if title.is_empty() { summary.clone() } else { title };
@@ -112,8 +118,9 @@ impl Experiment {
     }
 
     /// Whether some task needs ROMs.
-    pub fn needs_roms(&self) -> bool {
-        self.plans.iter().any(|plan| is_atari(&plan.task))
+    pub fn needs_roms(&self, registry: &Registry) -> bool {
+        let needs = |plan: &Plan| registry.task(&plan.task).is_ok_and(|task| !task.games().is_empty());
+        self.plans.iter().any(needs)
     }
 
     /// Runs of one agent with one seed on one task.
@@ -123,12 +130,17 @@ impl Experiment {
 
     /// Frames of all runs together.
     pub fn frames(&self) -> u64 {
-        self.plans.iter().map(|plan| plan.frames.saturating_mul(plan.agents.len() as u64)).sum()
+        self.plans.iter().map(|plan| plan.run.frames.saturating_mul(plan.agents.len() as u64)).sum()
     }
 }
 
 /// One plan per `[[task]]`: what the file sets for all, then what it sets for this one, then what the user sets.
-fn plans(name: &str, file: &toml::Table, overrides: &Overrides) -> Result<Vec<Plan>, TrainError> {
+fn plans(
+    name: &str,
+    file: &toml::Table,
+    overrides: &Overrides,
+    registry: &Registry,
+) -> Result<Vec<Plan>, TrainError> {
     let mut common = file.clone();
     for key in OWN_KEYS.iter().chain(REPORT_KEYS) {
         common.remove(*key);
@@ -167,13 +179,13 @@ fn plans(name: &str, file: &toml::Table, overrides: &Overrides) -> Result<Vec<Pl
         let mut config = Configuration::default();
         config.table(&common, name)?;
         config.table(&own, &format!("{name}, task {task}"))?;
-        config.add("task", task)?;
+        config.add("task", task);
         let said = [("seeds", &overrides.seeds), ("agents", &overrides.agents)];
         for (key, value) in said.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
-            config.add(key, value.clone())?;
+            config.add(key, value.clone());
         }
         if let Some(frames) = overrides.frames {
-            config.add("frames", frames.to_string())?;
+            config.add("frames", frames.to_string());
         }
         for pair in &overrides.set {
             if pair.split_once('=').is_some_and(|(key, _)| key.trim() == "task") {
@@ -181,8 +193,8 @@ fn plans(name: &str, file: &toml::Table, overrides: &Overrides) -> Result<Vec<Pl
             }
             config.set(pair)?;
         }
-        let plan = config.plan()?;
-        if plans.iter().any(|p| (&p.task, &p.options) == (&plan.task, &plan.options)) {
+        let plan = registry.plan(&config)?;
+        if plans.iter().any(|p| (&p.task, &p.task_settings) == (&plan.task, &plan.task_settings)) {
             return Err(TrainError::Usage(format!("{name}: the task {} is there twice", plan.task)));
         }
         plans.push(plan);
@@ -193,15 +205,12 @@ fn plans(name: &str, file: &toml::Table, overrides: &Overrides) -> Result<Vec<Pl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets::AGENTS;
 
     #[test]
     fn every_figure_resolves_and_names_tasks_and_agents_that_exist() {
-        let known: Vec<String> = (spectral_env::tasks().iter().map(|t| t.name.to_string()))
-            .chain(spectral_atari::task::tasks().iter().map(|t| t.name.clone()))
-            .collect();
+        let registry = Registry::default();
         for figure in FIGURES {
-            let experiment = Experiment::find(figure.name, &Overrides::default()).unwrap();
+            let experiment = Experiment::find(figure.name, &Overrides::default(), &registry).unwrap();
             assert!(experiment.summary.len() > 20 && experiment.summary.len() < 140, "{}", figure.name);
             assert!(!experiment.title.is_empty());
             assert_eq!(experiment.computed.is_some(), experiment.plans.is_empty(), "{}", figure.name);
@@ -213,9 +222,8 @@ mod tests {
                 );
             }
             for plan in &experiment.plans {
-                assert!(known.contains(&plan.task), "{}: {}", figure.name, plan.task);
                 let names: Vec<&str> = plan.agents.iter().map(|a| a.agent.as_str()).collect();
-                assert!(names.iter().all(|n| AGENTS.iter().any(|a| a.name == *n)), "{}", figure.name);
+                assert!(names.iter().all(|n| registry.agent(n).is_some()), "{}", figure.name);
                 assert_eq!(plan.agents.iter().filter(|a| a.agent == names[0]).count(), 5, "five seeds");
                 // A run is taken further by a later call only if its rows do not move with its length.
                 assert!(figure.text.contains("log_frames"), "{}", figure.name);
@@ -242,9 +250,10 @@ mod tests {
         let text = "# A summary.\nagents = [\"spectral\", \"popart\"]\nseeds = 2\nframes = 100\nbatch = 8\n\
                     [[task]]\nname = \"pong-mini\"\nframes = 50\n[task.agent]\npopart.learning_rate = 1e-4\n\
                     [[task]]\nname = \"2048\"\n[[claim]]\nanything = 1\n";
-        let read = |overrides: &Overrides| Experiment::read("mine", text, overrides).unwrap();
+        let registry = Registry::default();
+        let read = |overrides: &Overrides| Experiment::read("mine", text, overrides, &registry).unwrap();
         let mine = read(&Overrides::default());
-        assert_eq!(mine.plans.iter().map(|p| p.frames).collect::<Vec<_>>(), [50, 100]);
+        assert_eq!(mine.plans.iter().map(|p| p.run.frames).collect::<Vec<_>>(), [50, 100]);
         let rates = |i: usize| mine.plans[i].agents[2].settings.learning_rate;
         assert_eq!((rates(0), rates(1)), (1e-4, 5e-4));
         assert_eq!((mine.runs(), mine.frames(), mine.title.as_str()), (8, 600, "A summary."));
@@ -256,22 +265,31 @@ mod tests {
             set: vec!["batch=16".into()],
         };
         let mine = read(&wish);
-        assert!(mine.plans.iter().all(|p| p.frames == 7 && p.agents.len() == 2));
+        assert!(mine.plans.iter().all(|p| p.run.frames == 7 && p.agents.len() == 2));
         assert!(mine.plans.iter().flat_map(|p| &p.agents).all(|a| a.settings.batch == 16));
         let wish = Overrides { tasks: Some("2048,".into()), ..Overrides::default() };
         assert_eq!(read(&wish).plans.iter().map(|p| p.task.as_str()).collect::<Vec<_>>(), ["2048"]);
         let wish = Overrides { tasks: Some("2048, pong".into()), ..Overrides::default() };
-        let said = Experiment::read("mine", text, &wish).unwrap_err().to_string();
+        let said = Experiment::read("mine", text, &wish, &registry).unwrap_err().to_string();
         assert!(said.contains("pong-mini"), "{said}");
         let wish = Overrides { tasks: Some(" ".into()), ..Overrides::default() };
-        assert!(Experiment::read("mine", text, &wish).unwrap_err().to_string().contains("no task is left"));
+        assert!(Experiment::read("mine", text, &wish, &registry).unwrap_err().to_string().contains("no task is left"));
+    }
+
+    /// One game in two modes is two tasks.
+    #[test]
+    #[cfg(feature = "atari")]
+    fn a_task_may_be_there_twice_with_other_settings() {
+        let text = "[[task]]\nname = \"atari/pong\"\n[[task]]\nname = \"atari/pong\"\nmode = 1\n";
+        let mine = Experiment::read("mine", text, &Overrides::default(), &Registry::default()).unwrap();
+        assert_eq!(mine.plans.len(), 2);
     }
 
     #[test]
     fn mistakes_say_what_would_be_right() {
-        let none = Overrides::default();
+        let (none, registry) = (Overrides::default(), Registry::default());
         for (name, want) in [("fig33", "did you mean 'fig3'"), ("no/such.toml", "cannot read")] {
-            let said = Experiment::find(name, &none).unwrap_err().to_string();
+            let said = Experiment::find(name, &none, &registry).unwrap_err().to_string();
             assert!(said.contains(want), "{said}");
         }
         for (text, want) in [
@@ -281,11 +299,12 @@ mod tests {
             ("[[task]]\nname = \"2048\"\n[[task]]\nname = \"2048\"", "twice"),
             ("title = 3\n[[task]]\nname = \"2048\"", "quotes"),
             ("computed = 3", "table"),
+            ("[[task]]\nname = \"pogn-mini\"", "'pong-mini'"),
         ] {
-            let said = Experiment::read("mine", text, &none).unwrap_err().to_string();
+            let said = Experiment::read("mine", text, &none, &registry).unwrap_err().to_string();
             assert!(said.contains(want), "{text}: {said}");
         }
         let wish = Overrides { frames: Some(3), ..none };
-        assert!(Experiment::find("fig2", &wish).unwrap_err().to_string().contains("computed"));
+        assert!(Experiment::find("fig2", &wish, &registry).unwrap_err().to_string().contains("computed"));
     }
 }

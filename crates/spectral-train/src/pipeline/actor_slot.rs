@@ -3,8 +3,7 @@
 use crate::actor::Actor;
 use crate::devices::Member;
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, Plan};
-use crate::workshop::Workshop;
+use crate::resolve::ResolvedRun;
 use spectral_agent::lockstep::{Lent, Seen};
 use spectral_agent::replay::Outcome;
 use spectral_env::{Observation, ObservationSpec};
@@ -50,8 +49,8 @@ enum Buffer {
 }
 
 impl ActorSlot {
-    pub(super) fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
-        let actor = Actor::new(plan, agent, workshop)?;
+    pub(super) fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
+        let actor = Actor::new(run, agent)?;
         let spec = actor.task().observation;
         let observation = match spec {
             ObservationSpec::Planes { .. } => Buffer::Bytes(vec![0; spec.len()]),

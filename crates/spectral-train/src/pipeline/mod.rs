@@ -24,8 +24,8 @@ use crate::devices::{self, Chosen, Member};
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::population::{AgentProgress, Population, TICK, TrainSlice};
+use crate::resolve::ResolvedRun;
 use crate::store::Records;
-use crate::workshop::Workshop;
 use actor_slot::{ActorSlot, Phase};
 use group_driver::GroupDriver;
 use spectral_agent::lockstep::{CpuGroup, Group};
@@ -46,7 +46,8 @@ pub struct DevicePopulation {
 
 impl DevicePopulation {
     /// A fresh population on the chosen device.
-    pub fn new(plan: &Plan, workshop: &Workshop, chosen: &Chosen) -> Result<Self, TrainError> {
+    pub fn new(run: &ResolvedRun) -> Result<Self, TrainError> {
+        let (plan, chosen) = (&run.plan, &run.device);
         let mut groups: Vec<Box<dyn Group>> = Vec::new();
         let mut slots = Vec::new();
         let sizes = group_sizes(plan);
@@ -57,19 +58,19 @@ impl DevicePopulation {
             )));
         }
         let spilt = match chosen {
-            Chosen::Cuda(gpu) => devices::need(plan, workshop, workshop.task(plan)?.spec(), gpu)?.spilt,
+            Chosen::Cuda(gpu) => devices::need(run.parts(), gpu)?.spilt,
             Chosen::Cpu | Chosen::CpuLockstep => vec![false; plan.agents.len()],
         };
         let mut first = 0;
         for size in sizes {
-            let (agents, spilt) = (&plan.agents[first..first + size], &spilt[first..first + size]);
+            let (agents, spilt) = (first..first + size, &spilt[first..first + size]);
             first += size;
             let mut actors: Vec<ActorSlot> =
-                agents.iter().map(|agent| ActorSlot::new(plan, agent, workshop)).collect::<Result<_, _>>()?;
+                agents.map(|agent| ActorSlot::new(run, agent)).collect::<Result<_, _>>()?;
             let mut group: Box<dyn Group> = match chosen {
                 Chosen::Cuda(gpu) => {
                     let members: Vec<Member<'_>> = actors.iter().map(ActorSlot::member).collect();
-                    devices::open(gpu, plan.precision, &members, spilt)?
+                    devices::open(gpu, plan.run.precision, &members, spilt)?
                 }
                 Chosen::Cpu | Chosen::CpuLockstep => {
                     let learners = actors.iter().map(|slot| learner(&slot.actor));
@@ -141,6 +142,11 @@ impl Population for DevicePopulation {
         group.forget_before(index, first);
     }
 
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
+        let (group, index, _) = self.slot(agent);
+        group.begin_episode(index)
+    }
+
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
         let (group, agent, slot) = self.slot(agent);
         let bytes_per_record = Replay::bytes_per_record(slot.actor.task().observation);
@@ -205,16 +211,16 @@ const MANY_AGENTS: usize = 48;
 /// The number of agents in each group of a population that a device trains. Sizes differ by one at most, and no group is empty.
 ///
 /// ```
-/// use spectral_train::{config::Configuration, pipeline::group_sizes};
+/// use spectral_train::{config::Configuration, pipeline::group_sizes, registry::Registry};
 /// let mut config = Configuration::default();
 /// config.set("task=pong-mini")?;
 /// config.set("seeds=5")?;
-/// assert_eq!(group_sizes(&config.plan()?), [3, 2]);
+/// assert_eq!(group_sizes(&Registry::default().plan(&config)?), [3, 2]);
 /// # Ok::<(), spectral_train::error::TrainError>(())
 /// ```
 pub fn group_sizes(plan: &Plan) -> Vec<usize> {
     let agents = plan.agents.len();
-    let groups = match plan.groups {
+    let groups = match plan.run.groups {
         0 if agents < MANY_AGENTS => GROUPS,
         0 => GROUPS_OF_MANY,
         groups => groups,

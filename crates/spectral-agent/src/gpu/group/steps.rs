@@ -5,7 +5,7 @@ use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, Lent, Seen};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_nn::cuda::Weights;
+use spectral_nn::cuda::{CudaError, Weights};
 
 /// Looks for an answer between two questions to the driver.
 const LOOKS: u32 = 4096;
@@ -144,6 +144,12 @@ impl Group for CudaGroup {
         if all {
             let _ = counters.write(Counters::OFFSETS[2], &[1u64]);
         }
+    }
+
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
+        let lost = |e: CudaError| StateError(e.0);
+        let counters = Counters { starting: 1, ..self.counters(agent).map_err(lost)? };
+        self.members[agent].counters.write(0, counters.as_bytes()).map_err(lost)
     }
 
     fn records(&self, agent: usize) -> std::ops::Range<u64> {

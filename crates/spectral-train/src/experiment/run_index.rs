@@ -4,17 +4,17 @@
 //! the agent with its seed and every setting; where these agree, a run serves every figure that asks for it.
 
 use crate::checkpoint::Checkpoints;
-use crate::devices;
 use crate::error::TrainError;
 use crate::experiment::Experiment;
 use crate::memory::Memory;
 use crate::plan::{AgentPlan, Plan};
+use crate::registry::Registry;
+use crate::resolve::{Parts, ResolvedRun, build_codecs};
 use crate::run_dir::RunDir;
-use crate::workshop::Workshop;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How many folders deep run directories are looked for.
+/// How many folders deep run directories are looked for; reports look as deep.
 const DEPTH: usize = 4;
 /// The share of available memory that a population may plan to use.
 const MEMORY_SHARE: f64 = 0.9;
@@ -31,12 +31,12 @@ pub enum Work {
 }
 
 /// One population that has to be trained, or trained further.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Job {
     /// The run directory.
     pub path: PathBuf,
-    /// Its plan; for a run that exists, as its `run.toml` has it.
-    pub plan: Plan,
+    /// What it was resolved to; for a run that exists, from its `run.toml`.
+    pub run: ResolvedRun,
     /// What is to be done.
     pub work: Work,
     /// Frames of all its agents together that are left to train.
@@ -45,7 +45,7 @@ pub struct Job {
 
 /// A run directory and where it stands.
 #[derive(Clone, Debug)]
-struct Shelved {
+struct RunEntry {
     path: PathBuf,
     plan: Plan,
     finished: bool,
@@ -56,36 +56,43 @@ struct Shelved {
 /// The run directories in a folder.
 ///
 /// ```no_run
-/// use spectral_train::experiment::{Experiment, Overrides, Shelf};
-/// let experiment = Experiment::find("mini-fig3", &Overrides::default())?;
-/// let shelf = Shelf::scan("reproduce/runs".as_ref())?;
-/// for job in shelf.jobs(&experiment, &Default::default(), None)? {
+/// use spectral_train::experiment::{Experiment, Overrides, RunIndex};
+/// use spectral_train::registry::Registry;
+/// let registry = Registry::default();
+/// let experiment = Experiment::find("mini-fig3", &Overrides::default(), &registry)?;
+/// let index = RunIndex::scan("reproduce/runs".as_ref(), &registry)?;
+/// for job in index.jobs(&experiment, &registry, None)? {
 ///     println!("{}: {} frames left", job.path.display(), job.frames_left);
 /// }
 /// # Ok::<(), spectral_train::error::TrainError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct RunIndex {
     root: PathBuf,
-    runs: Vec<Shelved>,
+    runs: Vec<RunEntry>,
 }
 
-impl Shelf {
+impl RunIndex {
     /// Reads what lies in a folder; one that does not exist is empty.
-    pub fn scan(root: &Path) -> Result<Self, TrainError> {
+    pub fn scan(root: &Path, registry: &Registry) -> Result<Self, TrainError> {
         let mut paths = Vec::new();
         find(root, DEPTH, &mut paths);
         paths.sort();
         let mut runs = Vec::new();
         for path in paths {
-            let (dir, plan) = RunDir::open(&path)?;
+            let (dir, plan) = match RunDir::open(&path, registry) {
+                Ok((dir, file)) => (dir, file.plan),
+                // Somebody else's task or codec: no run that this program could use.
+                Err(TrainError::Unregistered(_)) => continue,
+                Err(other) => return Err(other),
+            };
             let frames_left = dir.frames_left(&plan);
             // A run that was to go on past its end and was killed at once still has the state of its old end.
             let finished = dir.finished() && frames_left == 0;
             let can_go_on = !dir.has_progress() || !Checkpoints::list(&dir)?.is_empty();
-            runs.push(Shelved { path, plan, finished, frames_left, can_go_on });
+            runs.push(RunEntry { path, plan, finished, frames_left, can_go_on });
         }
-        Ok(Shelf { root: root.into(), runs })
+        Ok(RunIndex { root: root.into(), runs })
     }
 
     /// What is left to do for an experiment, in order. Populations are made as large as memory allows (`None`: as large
@@ -93,7 +100,7 @@ impl Shelf {
     pub fn jobs(
         &self,
         experiment: &Experiment,
-        workshop: &Workshop,
+        registry: &Registry,
         memory: Option<u64>,
     ) -> Result<Vec<Job>, TrainError> {
         let mut jobs: Vec<Job> = Vec::new();
@@ -105,18 +112,19 @@ impl Shelf {
                     Some(_) if self.has(plan, agent) => {}
                     Some(run) => {
                         if !jobs.iter().any(|job| job.path == run.path) {
-                            jobs.push(run.job(plan));
+                            jobs.push(run.job(plan, registry)?);
                         }
                     }
                     None => missing.push(agent.clone()),
                 }
             }
-            for agents in populations(plan, missing, workshop, memory)? {
+            for agents in populations(plan, missing, registry, memory)? {
                 let plan = Plan { agents, ..plan.clone() };
                 let path = self.free_path(&plan, &begun);
                 begun.push(path.clone());
-                let frames_left = plan.frames * plan.agents.len() as u64;
-                jobs.push(Job { path, plan, work: Work::Begin, frames_left });
+                let frames_left = plan.run.frames * plan.agents.len() as u64;
+                let run = registry.resolve_plan(plan)?;
+                jobs.push(Job { path, run, work: Work::Begin, frames_left });
             }
         }
         Ok(jobs)
@@ -137,31 +145,31 @@ impl Shelf {
 
     /// Whether an agent's run is there, finished.
     pub fn has(&self, plan: &Plan, agent: &AgentPlan) -> bool {
-        self.find(plan, agent).is_some_and(|run| run.finished && run.plan.frames == plan.frames)
+        self.find(plan, agent).is_some_and(|run| run.finished && run.plan.run.frames == plan.run.frames)
     }
 
     /// The run directory of an agent, finished or not, if its planned end is that of the plan.
     pub fn run_of(&self, plan: &Plan, agent: &AgentPlan) -> Option<&Path> {
-        let run = self.find(plan, agent).filter(|run| run.plan.frames == plan.frames);
+        let run = self.find(plan, agent).filter(|run| run.plan.run.frames == plan.run.frames);
         run.map(|run| run.path.as_path())
     }
 
     /// The run that holds this agent: of the right length if there is one, and finished if there is one.
-    fn find(&self, plan: &Plan, agent: &AgentPlan) -> Option<&Shelved> {
-        let fits = |run: &&Shelved| {
-            let same = (&run.plan.task, &run.plan.options, &run.plan.protocol, run.plan.log_frames)
-                == (&plan.task, &plan.options, &plan.protocol, plan.log_frames);
-            let enough = run.plan.frames == plan.frames && (run.finished || run.can_go_on);
-            same && (enough || (run.plan.frames < plan.frames && run.can_go_on))
+    fn find(&self, plan: &Plan, agent: &AgentPlan) -> Option<&RunEntry> {
+        let fits = |run: &&RunEntry| {
+            let same = run.plan.same_task(plan) && run.plan.run.log_frames == plan.run.log_frames;
+            let (its, wanted) = (run.plan.run.frames, plan.run.frames);
+            let enough = its == wanted && (run.finished || run.can_go_on);
+            same && (enough || (its < wanted && run.can_go_on))
                 && run.plan.agents.contains(agent)
         };
-        self.runs.iter().filter(fits).max_by_key(|run| (run.plan.frames, run.finished))
+        self.runs.iter().filter(fits).max_by_key(|run| (run.plan.run.frames, run.finished))
     }
 
     /// A folder for a new run, named after what is in it.
     fn free_path(&self, plan: &Plan, begun: &[PathBuf]) -> PathBuf {
         let folder = self.root.join(plan.task.replace('/', "-"));
-        let name = format!("{}-{:08x}", plan.protocol, plan.fingerprint());
+        let name = format!("{}-{:08x}", plan.run.protocol, plan.fingerprint());
         let taken = |path: &PathBuf| begun.contains(path) || self.runs.iter().any(|run| run.path == *path);
         let numbered = (2..).map(|n| folder.join(format!("{name}-{n}")));
         let mut free = std::iter::once(folder.join(&name)).chain(numbered).filter(|path| !taken(path));
@@ -169,18 +177,22 @@ impl Shelf {
     }
 }
 
-impl Shelved {
+impl RunEntry {
     /// What is left of it to a plan's end. Where it trains is the plan's choice, which may change between sittings.
-    fn job(&self, wanted: &Plan) -> Job {
-        let frames = wanted.frames;
-        let longer = frames.saturating_sub(self.plan.frames) * self.plan.agents.len() as u64;
-        let Plan { device, precision, groups, threads, .. } = *wanted;
-        Job {
+    fn job(&self, wanted: &Plan, registry: &Registry) -> Result<Job, TrainError> {
+        let frames = wanted.run.frames;
+        let longer = frames.saturating_sub(self.plan.run.frames) * self.plan.agents.len() as u64;
+        let plan = self.plan.with(|run| {
+            run.frames = frames.max(run.frames);
+            (run.device, run.precision) = (wanted.run.device, wanted.run.precision);
+            (run.groups, run.threads) = (wanted.run.groups, wanted.run.threads);
+        });
+        Ok(Job {
             path: self.path.clone(),
-            plan: Plan { device, precision, groups, threads, ..self.plan.clone() },
+            run: registry.resolve_plan(plan)?,
             work: if longer > 0 { Work::Extend(frames) } else { Work::Resume },
             frames_left: self.frames_left + longer,
-        }
+        })
     }
 }
 
@@ -201,7 +213,7 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 fn populations(
     plan: &Plan,
     mut agents: Vec<AgentPlan>,
-    workshop: &Workshop,
+    registry: &Registry,
     memory: Option<u64>,
 ) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
     let (Some(memory), Some(first)) = (memory, agents.first()) else {
@@ -209,10 +221,11 @@ fn populations(
     };
     let with = |agents: Vec<AgentPlan>| Plan { agents, ..plan.clone() };
     // Where one of them would train; all together might be sent to the CPU just because they are too many.
-    let (chosen, _) = devices::choose(&with(vec![first.clone()]), workshop)?;
+    let alone = registry.resolve_plan(with(vec![first.clone()]))?;
     let allowed = (memory as f64 * MEMORY_SHARE) as u64;
     let fits = |agents: &[AgentPlan]| -> Result<bool, TrainError> {
-        let memory = Memory::of(&with(agents.to_vec()), workshop, &chosen)?;
+        let (plan, codecs) = (with(agents.to_vec()), build_codecs(registry, agents)?);
+        let memory = Memory::of(Parts { plan: &plan, task: &alone.task, codecs: &codecs }, &alone.device)?;
         Ok(memory.needed <= allowed && memory.device.is_none_or(|device| device.needed <= device.available))
     };
     if fits(&agents)? {
@@ -246,26 +259,27 @@ mod tests {
     const MINE: &str = "agents = [\"spectral\", \"clipped\"]\nseeds = 3\nframes = 100\nreplay = 2000\n\
                         [[task]]\nname = \"pong-mini\"\n[[task]]\nname = \"2048\"\n";
 
-    fn empty() -> Shelf {
-        Shelf::scan(Path::new("/no/such/folder")).unwrap()
+    fn empty() -> RunIndex {
+        RunIndex::scan(Path::new("/no/such/folder"), &Registry::default()).unwrap()
     }
 
     #[test]
     fn what_does_not_fit_is_split_with_the_first_seeds_of_all_agents_first() {
-        let experiment = Experiment::read("mine", MINE, &Overrides::default()).unwrap();
-        let workshop = Workshop::default();
-        let whole = empty().jobs(&experiment, &workshop, None).unwrap();
-        assert_eq!(whole.iter().map(|job| job.plan.agents.len()).collect::<Vec<_>>(), [6, 6]);
-        assert_eq!(whole, empty().jobs(&experiment, &workshop, Some(1 << 40)).unwrap());
+        let experiment = Experiment::read("mine", MINE, &Overrides::default(), &Registry::default()).unwrap();
+        let registry = Registry::default();
+        let whole = empty().jobs(&experiment, &registry, None).unwrap();
+        assert_eq!(whole.iter().map(|job| job.run.plan.agents.len()).collect::<Vec<_>>(), [6, 6]);
+        let paths = |jobs: &[Job]| jobs.iter().map(|job| job.path.clone()).collect::<Vec<_>>();
+        assert_eq!(paths(&whole), paths(&empty().jobs(&experiment, &registry, Some(1 << 40)).unwrap()));
         // Room for two agents of the larger kind.
         let plan =
             Plan { agents: vec![experiment.plans[0].agents[0].clone()], ..experiment.plans[0].clone() };
-        let one = Memory::of(&plan, &workshop, &devices::Chosen::Cpu).unwrap().needed;
+        let one = registry.resolve_plan(plan).unwrap().memory.needed;
         let memory = (2.01 * one as f64 / MEMORY_SHARE) as u64;
-        let jobs = empty().jobs(&experiment, &workshop, Some(memory)).unwrap();
-        let pong: Vec<&Job> = jobs.iter().filter(|job| job.plan.task == "pong-mini").collect();
+        let jobs = empty().jobs(&experiment, &registry, Some(memory)).unwrap();
+        let pong: Vec<&Job> = jobs.iter().filter(|job| job.run.plan.task == "pong-mini").collect();
         let groups: Vec<Vec<&str>> =
-            pong.iter().map(|job| job.plan.agents.iter().map(|a| a.id.as_str()).collect()).collect();
+            pong.iter().map(|job| job.run.plan.agents.iter().map(|a| a.id.as_str()).collect()).collect();
         assert_eq!(groups, [1, 2, 3].map(|s| [format!("spectral-s{s}"), format!("clipped-s{s}")]));
         let mut paths: Vec<&PathBuf> = jobs.iter().map(|job| &job.path).collect();
         paths.dedup();
@@ -275,8 +289,8 @@ mod tests {
 
     #[test]
     fn nothing_fits_and_each_agent_is_tried_alone() {
-        let experiment = Experiment::read("mine", MINE, &Overrides::default()).unwrap();
-        let jobs = empty().jobs(&experiment, &Workshop::default(), Some(1)).unwrap();
+        let experiment = Experiment::read("mine", MINE, &Overrides::default(), &Registry::default()).unwrap();
+        let jobs = empty().jobs(&experiment, &Registry::default(), Some(1)).unwrap();
         // Training refuses them with the reason; the plan does not hide them.
         assert_eq!(jobs.len(), 12);
     }
