@@ -57,16 +57,8 @@ settings! {
 impl RunSettings {
     /// Settings that leave the result as it is, or that may change from one start of a run to the next. All others decide
     /// whether two runs are the same.
-    pub(crate) const INCIDENTAL: &[&str] = &[
-        "frames",
-        "note",
-        "checkpoint_seconds",
-        "checkpoint",
-        "device",
-        "precision",
-        "groups",
-        "threads",
-    ];
+    pub(crate) const INCIDENTAL: &[&str] =
+        &["frames", "note", "checkpoint_seconds", "checkpoint", "device", "precision", "groups", "threads"];
 
     /// Refuses what no run can have.
     pub(crate) fn validate(&self) -> Result<(), SettingError> {

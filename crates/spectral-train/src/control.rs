@@ -67,8 +67,7 @@ impl Control {
         while *paused && !self.is_cancelled() {
             // Not for ever: cancelling takes no lock, so that it may come from anywhere.
             let wait = std::time::Duration::from_millis(50);
-            paused =
-                self.0.changed.wait_timeout(paused, wait).unwrap_or_else(PoisonError::into_inner).0;
+            paused = self.0.changed.wait_timeout(paused, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

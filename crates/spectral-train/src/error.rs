@@ -34,7 +34,9 @@ impl TrainError {
 impl std::fmt::Display for TrainError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            TrainError::Usage(text) | TrainError::Data(text) | TrainError::Unregistered(text) => f.write_str(text),
+            TrainError::Usage(text) | TrainError::Data(text) | TrainError::Unregistered(text) => {
+                f.write_str(text)
+            }
             TrainError::Device(text) => write!(f, "the device failed: {text}"),
             TrainError::Store(error) => error.fmt(f),
         }

@@ -1,9 +1,9 @@
 //! Playing with a trained model or at random, without learning.
 
 use crate::error::TrainError;
+use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{Container, StoreError};
-use crate::resolve::ResolvedRun;
 use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;

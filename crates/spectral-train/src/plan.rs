@@ -29,13 +29,7 @@ pub struct AgentPlan {
 
 impl AgentPlan {
     /// An agent with this name, codec, seed and settings.
-    pub fn new(
-        agent: &str,
-        codec: &str,
-        seed: u64,
-        settings: AgentSettings,
-        codec_settings: Values,
-    ) -> Self {
+    pub fn new(agent: &str, codec: &str, seed: u64, settings: AgentSettings, codec_settings: Values) -> Self {
         let (agent, codec) = (agent.to_string(), codec.to_string());
         AgentPlan { id: format!("{agent}-s{seed}"), agent, codec, seed, settings, codec_settings }
     }

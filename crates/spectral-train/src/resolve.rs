@@ -74,15 +74,14 @@ impl ResolvedRun {
 
     /// The same run on the CPU, because a device that was found cannot be used.
     pub(crate) fn on_cpu(&self, reason: &str) -> Result<Self, TrainError> {
-        let memory = Memory::of(self.parts(), &Chosen::Cpu)?;
+        let memory = self.memory_on(&Chosen::Cpu)?;
         let notes = vec![format!("trains on the CPU: {reason}")];
         Ok(ResolvedRun { device: Chosen::Cpu, memory, notes, ..self.clone() })
     }
 
-    /// The same run with another plan, which may differ in the run's own settings and in agents' settings, but has the same
-    /// agents.
-    pub(crate) fn with_plan(&self, plan: Plan) -> Self {
-        ResolvedRun { plan, ..self.clone() }
+    /// Memory that it would need elsewhere.
+    pub fn memory_on(&self, device: &Chosen) -> Result<Memory, TrainError> {
+        Memory::of(self.parts(), device)
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {
@@ -183,7 +182,8 @@ mod tests {
         let bytes = run.parts().replay_bytes();
         assert_eq!(bytes, 5_000_000 * 7063);
         let here = std::env::temp_dir();
-        let decide = |plan: Plan, taken| run.with_plan(plan).light_checkpoints(&here, taken);
+        let with = |plan: Plan| ResolvedRun { plan, ..run.clone() };
+        let decide = |plan: Plan, taken| with(plan).light_checkpoints(&here, taken);
         assert_eq!(decide(run.plan.clone(), 2 * bytes), (false, None));
         let huge = Plan { agents: vec![run.plan.agents[0].clone(); 100_000], ..run.plan.clone() };
         let (light, note) = decide(huge.clone(), 0);
@@ -192,6 +192,6 @@ mod tests {
         let short = run.plan.with(|run| (run.checkpoint, run.frames) = (CheckpointKind::Light, 10));
         assert!(decide(short.clone(), 0).0);
         // A short run never fills its replay.
-        assert_eq!(run.with_plan(short).parts().replay_bytes(), 50 * 7063);
+        assert_eq!(with(short).parts().replay_bytes(), 50 * 7063);
     }
 }

@@ -80,7 +80,8 @@ impl RunDir {
         let text = run.to_toml(&timestamp(), command, &hardware);
         // What cannot be read back could never be resumed.
         let unfit = |why: String| TrainError::Usage(format!("this run could not be resumed: {why}"));
-        let copy = RunFile::read(&text, Path::new("its run.toml"), registry).map_err(|e| unfit(e.to_string()))?;
+        let copy =
+            RunFile::read(&text, Path::new("its run.toml"), registry).map_err(|e| unfit(e.to_string()))?;
         if copy.plan != run.plan.with(|run| run.threads = 0) || copy.task.as_ref() != Some(&run.task) {
             return Err(unfit("some setting does not read back as it is written".into()));
         }

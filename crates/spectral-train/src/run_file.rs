@@ -45,12 +45,8 @@ impl ResolvedRun {
             quote(command)
         );
         let Hardware { cpu, cores, device } = hardware;
-        let _ = writeln!(
-            text,
-            "\n[hardware]\ncpu = {}\ncores = {cores}\ndevice = {}",
-            quote(cpu),
-            quote(device)
-        );
+        let _ =
+            writeln!(text, "\n[hardware]\ncpu = {}\ncores = {cores}\ndevice = {}", quote(cpu), quote(device));
         let _ = write!(text, "\n[task_settings]\n{}", plan.task_settings.to_toml());
         let _ = write!(text, "\n[task_spec]\n{}", spec_toml(&self.task));
         for (agent, codec) in plan.agents.iter().zip(&self.codecs) {
@@ -118,8 +114,7 @@ impl RunFile {
             let entry = entry.as_table().ok_or_else(|| wrong("an agent is no table".into()))?;
             let entry = Lookup { table: entry, wrong: &wrong };
             let codec_name = entry.text("codec")?;
-            let codec =
-                registry.codec(&codec_name).map_err(|_| unregistered(path, "codec", &codec_name))?;
+            let codec = registry.codec(&codec_name).map_err(|_| unregistered(path, "codec", &codec_name))?;
             let (mut settings, mut own) = (AgentSettings::default(), codec.schema().defaults());
             for (key, value) in entry.table("settings")? {
                 let value = plain(value).ok_or_else(|| wrong(format!("'{key}' is no plain value")))?;
@@ -270,7 +265,8 @@ mod tests {
         let file = read(&text).unwrap();
         assert_eq!(file.plan, run.plan);
         assert_eq!(file.task.as_ref(), Some(&run.task));
-        for line in ["frames_per_step = 2", "reward_scale = 30.0", "sees_true_rewards = false", "atoms = 65"] {
+        for line in ["frames_per_step = 2", "reward_scale = 30.0", "sees_true_rewards = false", "atoms = 65"]
+        {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("codec_"), "a codec's settings lie beside the agent's");

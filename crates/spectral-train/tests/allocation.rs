@@ -1,10 +1,10 @@
 //! The pipeline's loop allocates nothing: what a run of twice the length allocates more comes from its end alone.
 
 use spectral_train::config::Configuration;
+use spectral_train::registry::Registry;
 use spectral_train::trainer::Trainer;
-use spectral_train::workshop::Workshop;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -42,13 +42,15 @@ fn allocations(frames: u64, groups: usize) -> u64 {
     ] {
         config.set(pair).unwrap();
     }
-    config.add("frames", frames.to_string()).unwrap();
-    config.add("groups", groups.to_string()).unwrap();
+    config.add("frames", frames.to_string());
+    config.add("groups", groups.to_string());
     let folder = std::env::temp_dir().join(format!("spectral-allocation-{}-{frames}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    let mut trainer = Trainer::create(&folder, config.plan().unwrap(), &Workshop::default(), "test").unwrap();
+    let registry = Registry::default();
+    let run = registry.resolve(&config).unwrap();
+    let mut trainer = Trainer::create(&folder, run, &registry, "test").unwrap();
     let before = ALLOCATIONS.load(Ordering::Relaxed);
-    trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    trainer.run().unwrap();
     let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
     std::fs::remove_dir_all(&folder).unwrap();
     count

@@ -11,10 +11,11 @@ use spectral_train::error::TrainError;
 use spectral_train::memory::Memory;
 use spectral_train::plan::Plan;
 use spectral_train::population::{Population, TrainSlice};
+use spectral_train::registry::Registry;
+use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::RunDir;
 use spectral_train::store::Records;
 use spectral_train::trainer::Trainer;
-use spectral_train::workshop::Workshop;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -106,7 +107,7 @@ impl Drop for Scratch {
     }
 }
 
-fn plan() -> Plan {
+fn resolved() -> ResolvedRun {
     let mut config = Configuration::default();
     for pair in [
         "task=exponential-pong-mini",
@@ -121,7 +122,7 @@ fn plan() -> Plan {
     ] {
         config.set(pair).unwrap();
     }
-    config.plan().unwrap()
+    Registry::default().resolve(&config).unwrap()
 }
 
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -144,7 +145,7 @@ fn assert_device_blamed(error: &TrainError) {
 #[test]
 fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
     let (scratch, plan) = (Scratch::new("checkpoint"), plan());
-    let fresh = |lost| Failing { population: CpuPopulation::new(&plan, &Workshop::default()).unwrap(), lost };
+    let fresh = |lost| Failing { population: CpuPopulation::new(&run).unwrap(), lost };
     let dir = RunDir::create(&scratch.0, &plan, "test", "cpu").unwrap();
     let _lock = dir.lock().unwrap();
     let mut population = fresh(3);
@@ -184,7 +185,7 @@ fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
 #[test]
 fn a_failure_is_followed_by_what_to_do() {
     let scratch = Scratch::new("advice");
-    let mut trainer = Trainer::create(&scratch.0, plan(), &Workshop::default(), "test").unwrap();
+    let mut trainer = Trainer::create(&scratch.0, resolved(), &Registry::default(), "test").unwrap();
     let (lost, full) = (TrainError::Device(GONE.into()), TrainError::Data("full".into()));
     let resume = format!("`spectral resume {}`", scratch.0.display());
     let says = |trainer: &Trainer, error: &TrainError, words: &[&str]| {
@@ -197,7 +198,7 @@ fn a_failure_is_followed_by_what_to_do() {
     for error in [&lost, &full] {
         says(&trainer, error, &["no checkpoint had been written", &resume, "goes on from the start"]);
     }
-    trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    trainer.run().unwrap();
     let name = "checkpoints/00000001.checkpoint";
     for error in [&lost, &full] {
         says(&trainer, error, &[name, "is whole", &resume, "goes on from there"]);
@@ -207,7 +208,8 @@ fn a_failure_is_followed_by_what_to_do() {
     std::fs::write(folder.join("00000002.checkpoint"), "damaged").unwrap();
     drop(trainer);
     let first = folder.join("00000001.checkpoint");
-    let trainer = Trainer::resume(&scratch.0, &Workshop::default(), Some(400), 1, Some(&first)).unwrap();
+    let how = Resumption { frames: Some(400), threads: 1, checkpoint: Some(&first), device: None };
+    let trainer = Trainer::resume(&scratch.0, &Registry::default(), how).unwrap();
     let choice = format!("--checkpoint {}`", first.display());
     says(&trainer, &lost, &["00000001.checkpoint, is whole", &choice]);
 }
@@ -220,9 +222,10 @@ fn what_fits_neither_into_a_gpu_nor_beside_it_is_refused_with_the_numbers() {
         for pair in ["task=exponential-pong-mini", "observation=pixels", "agents=spectral", "seeds=1"] {
             config.set(pair).unwrap();
         }
-        config.add("replay", replay.to_string()).unwrap();
+        config.add("replay", replay.to_string());
+        config.add("device", "cpu");
         let gpu = Gpu { number: 0, name: "Some GPU".into(), free_bytes };
-        Memory::of(&config.plan().unwrap(), &Workshop::default(), &Chosen::Cuda(gpu)).unwrap()
+        Registry::default().resolve(&config).unwrap().memory_on(&Chosen::Cuda(gpu)).unwrap()
     };
     let refused = |memory: Memory, words: &[&str]| {
         let error = memory.check().unwrap_err();

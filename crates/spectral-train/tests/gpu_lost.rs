@@ -9,9 +9,9 @@ use spectral_train::config::Configuration;
 use spectral_train::devices::{self, Chosen, DeviceChoice, Member};
 use spectral_train::error::TrainError;
 use spectral_train::plan::Plan;
+use spectral_train::registry::Registry;
 use spectral_train::run_dir::{RunDir, Status};
 use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
-use spectral_train::workshop::Workshop;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -70,6 +70,11 @@ impl Drop for Scratch {
 }
 
 /// Four agents in two groups, with a checkpoint that holds everything.
+fn create(path: &Path, plan: Plan) -> Result<Trainer, TrainError> {
+    let registry = Registry::default();
+    Trainer::create(path, registry.resolve_plan(plan)?, &registry, "test")
+}
+
 fn plan(further: &[&str]) -> Plan {
     let mut config = Configuration::default();
     let small = [
@@ -85,7 +90,7 @@ fn plan(further: &[&str]) -> Plan {
     for pair in small.iter().chain(further) {
         config.set(pair).unwrap();
     }
-    config.plan().unwrap()
+    Registry::default().plan(&config).unwrap()
 }
 
 /// Every file in a folder, by name.
@@ -128,21 +133,22 @@ fn copy_with_an_end(run: &Path, copy: &Path) -> u64 {
 const FOR_EVER: &str = "\nframes = 1000000000\n";
 
 fn finish(mut trainer: Trainer) {
-    let outcome = trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    let outcome = trainer.run().unwrap();
     assert_eq!(outcome.status, Status::Finished);
     for agent in &outcome.agents {
-        assert!(agent.frames >= trainer.plan().frames && agent.stopped.is_none(), "{agent:?}");
+        assert!(agent.frames >= trainer.plan().run.frames && agent.stopped.is_none(), "{agent:?}");
     }
 }
 
 fn resume(run: &Path, device: DeviceChoice) {
     let how = Resumption { device: Some(device), threads: 2, ..Resumption::default() };
-    finish(Trainer::resume_with(run, &Workshop::default(), how).unwrap());
+    finish(Trainer::resume(run, &Registry::default(), how).unwrap());
 }
 
 /// What a finished run has learned and written down.
 fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
-    let (dir, plan) = RunDir::open(run).unwrap();
+    let (dir, file) = RunDir::open(run, &Registry::default()).unwrap();
+    let plan = file.plan;
     let mut found = BTreeMap::new();
     for agent in &plan.agents {
         let mut own = files(&dir.agent(&agent.id));
@@ -229,7 +235,7 @@ impl Observer for Watch {
 fn lose(run: &Path, kernel: &str, moment: Moment) {
     let seconds = if moment == Moment::InMidStep { 0.4 } else { 0.05 };
     let settings = ["frames=1000000000", &format!("checkpoint_seconds={seconds}")];
-    let mut trainer = Trainer::create(run, plan(&settings), &Workshop::default(), "test").unwrap();
+    let mut trainer = create(run, plan(&settings)).unwrap();
     let watch = Watch {
         folder: trainer.dir().checkpoints(),
         fault: Fault::new(kernel).unwrap(),
@@ -248,7 +254,7 @@ fn lose(run: &Path, kernel: &str, moment: Moment) {
                 watch.strike();
             }
         });
-        trainer.run(&watch, &AtomicBool::new(false)).unwrap_err()
+        trainer.run_watched(&watch).unwrap_err()
     });
     let told = format!("error: {error}\n{}", trainer.how_to_go_on(&error));
     say(format_args!("{kernel}, {moment:?}: the user is told\n{told}"));
@@ -279,8 +285,8 @@ fn lose(run: &Path, kernel: &str, moment: Moment) {
     copy_with_an_end(run, &here);
     resume(&here, DeviceChoice::Cpu);
     // A GPU that cannot be had is refused or has come back; it ends neither in a panic nor without end.
-    match devices::choose(&plan(&[]), &Workshop::default()) {
-        Ok((chosen, _)) => say(format_args!("the same process chose {chosen:?} again")),
+    match Registry::default().resolve_plan(plan(&[])) {
+        Ok(run) => say(format_args!("the same process chose {:?} again", run.device)),
         Err(error) => say(format_args!("the same process is told: {error}")),
     }
 }
@@ -334,7 +340,7 @@ fn a_part_in_a_process_of_its_own() {
         "resume" => resume(&run, DeviceChoice::Cuda(0)),
         "train" => {
             let whole = plan(&[&format!("frames={frames}")]);
-            finish(Trainer::create(&run, whole, &Workshop::default(), "test").unwrap());
+            finish(create(&run, whole).unwrap());
         }
         other => panic!("there is no part '{other}'"),
     }
@@ -392,9 +398,9 @@ fn a_run_that_a_gpu_has_no_memory_for_is_refused_with_the_numbers() {
     let Some((device, _guard)) = gpu() else { return };
     let scratch = Scratch::new("memory");
     let path = scratch.0.join("run");
-    let workshop = Workshop::default();
+    let registry = Registry::default();
     let refused = |plan: Plan, words: &[&str]| {
-        let error = Trainer::create(&path, plan, &workshop, "test").err().expect("to be refused");
+        let error = create(&path, plan).err().expect("to be refused");
         say(&error);
         assert!(matches!(error, TrainError::Usage(_)), "{error:?}");
         let text = error.to_string();
@@ -420,14 +426,14 @@ fn a_run_that_a_gpu_has_no_memory_for_is_refused_with_the_numbers() {
         small.clone(),
         &["needs 1.", " GB of memory on", &name, "is free", "fewer agents", "--device cpu"],
     );
-    let open = Plan { device: DeviceChoice::Auto, ..small.clone() };
-    let (chosen, note) = devices::choose(&open, &workshop).unwrap();
-    assert_eq!(chosen, Chosen::Cpu);
-    assert!(note.is_some_and(|note| note.contains("of memory on") && note.contains("is free")));
-    let task = workshop.task(&small).unwrap();
+    let open = small.with(|run| run.device = DeviceChoice::Auto);
+    let open = registry.resolve_plan(open).unwrap();
+    assert_eq!(open.device, Chosen::Cpu);
+    assert!(open.notes.iter().any(|note| note.contains("of memory on") && note.contains("is free")));
     let agent = &small.agents[0];
-    let members = [Member { plan: agent, codec: workshop.codec(agent).unwrap(), task: task.spec() }];
-    let late = devices::open(&before, small.precision, &members, &[false]);
+    let members = [Member { plan: agent, codec: open.codecs[0].clone(), task: &open.task }];
+    let precision = small.run.precision;
+    let late = devices::open(&before, precision, &members, &[false]);
     let error = TrainError::from(late.err().expect("no memory is left"));
     say(&error);
     let text = error.to_string();
@@ -436,8 +442,8 @@ fn a_run_that_a_gpu_has_no_memory_for_is_refused_with_the_numbers() {
     }
     // A full memory is no loss: once there is room, the same process goes on.
     drop(taken);
-    devices::open(&before, small.precision, &members, &[false]).unwrap();
-    finish(Trainer::create(&path, plan(&["frames=1000"]), &workshop, "test").unwrap());
+    devices::open(&before, precision, &members, &[false]).unwrap();
+    finish(create(&path, plan(&["frames=1000"])).unwrap());
 }
 
 #[test]

@@ -273,7 +273,12 @@ mod tests {
         let said = Experiment::read("mine", text, &wish, &registry).unwrap_err().to_string();
         assert!(said.contains("pong-mini"), "{said}");
         let wish = Overrides { tasks: Some(" ".into()), ..Overrides::default() };
-        assert!(Experiment::read("mine", text, &wish, &registry).unwrap_err().to_string().contains("no task is left"));
+        assert!(
+            Experiment::read("mine", text, &wish, &registry)
+                .unwrap_err()
+                .to_string()
+                .contains("no task is left")
+        );
     }
 
     /// One game in two modes is two tasks.

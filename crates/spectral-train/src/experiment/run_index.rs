@@ -160,8 +160,7 @@ impl RunIndex {
             let same = run.plan.same_task(plan) && run.plan.run.log_frames == plan.run.log_frames;
             let (its, wanted) = (run.plan.run.frames, plan.run.frames);
             let enough = its == wanted && (run.finished || run.can_go_on);
-            same && (enough || (its < wanted && run.can_go_on))
-                && run.plan.agents.contains(agent)
+            same && (enough || (its < wanted && run.can_go_on)) && run.plan.agents.contains(agent)
         };
         self.runs.iter().filter(fits).max_by_key(|run| (run.plan.run.frames, run.finished))
     }

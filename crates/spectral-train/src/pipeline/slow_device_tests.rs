@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Configuration;
+use crate::registry::Registry;
 use crate::store::testing::ScratchDir;
 use spectral_agent::lockstep::{Decision, DeviceFailure, Seen};
 use spectral_agent::replay::Outcome;
@@ -71,6 +72,9 @@ impl Group for SlowDevice {
     fn forget_before(&mut self, agent: usize, first: u64) {
         self.group.forget_before(agent, first);
     }
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
+        self.group.begin_episode(agent)
+    }
     fn records(&self, agent: usize) -> Range<u64> {
         self.group.records(agent)
     }
@@ -103,8 +107,9 @@ fn population(folder: &ScratchDir, name: &str, groups: usize, threads: usize) ->
     ] {
         config.set(pair).unwrap();
     }
-    let plan = Plan { groups, threads, ..config.plan().unwrap() };
-    let mut population = DevicePopulation::new(&plan, &Workshop::default(), &Chosen::CpuLockstep).unwrap();
+    let registry = Registry::default();
+    let plan = registry.plan(&config).unwrap().with(|run| (run.groups, run.threads) = (groups, threads));
+    let mut population = DevicePopulation::new(&registry.resolve_plan(plan.clone()).unwrap()).unwrap();
     for (number, agent) in plan.agents.iter().enumerate() {
         let at = folder.join(name).join(&agent.id);
         std::fs::create_dir_all(&at).unwrap();

@@ -2,17 +2,17 @@
 
 use crate::checkpoint::Checkpoints;
 use crate::config::Configuration;
+use crate::control::Control;
 use crate::devices::DeviceChoice;
 use crate::plan::Plan;
+use crate::registry::Registry;
 use crate::run_dir::{RunDir, Status};
 use crate::store::{Container, testing::ScratchDir};
 use crate::trainer::{Resumption, Trainer};
-use crate::workshop::Workshop;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::{Env, Observation, ObservationSpec, Picture, Step, Stream, TaskSpec};
+use spectral_env::{Env, Observation, ObservationSpec, Picture, Step, Stream, TaskEntry, TaskSpec};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 const SMALL: [&str; 8] = [
     "hidden=16",
@@ -32,12 +32,12 @@ fn plan(task: &str, further: &[&str]) -> Plan {
     for pair in SMALL.iter().chain(&FIVE).chain(further) {
         config.set(pair).unwrap();
     }
-    config.plan().unwrap()
+    registry().plan(&config).unwrap()
 }
 
 /// Everything in a run that must not depend on where it was trained: tables, models, and the newest checkpoint's sections.
 fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
-    let (dir, plan) = RunDir::open(run).unwrap();
+    let (dir, plan) = RunDir::open(run, &registry()).map(|(dir, file)| (dir, file.plan)).unwrap();
     let mut found = BTreeMap::new();
     for agent in &plan.agents {
         for entry in std::fs::read_dir(dir.agent(&agent.id)).unwrap().flatten() {
@@ -68,16 +68,15 @@ fn assert_same(found: &Path, expected: &Path) {
 }
 
 fn train(path: &Path, plan: &Plan, device: DeviceChoice, threads: usize) {
-    let plan = Plan { device, threads, ..plan.clone() };
-    let mut trainer = Trainer::create(path, plan, &Workshop::default(), "test").unwrap();
-    let outcome = trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    let mut trainer = create(path, plan.with(|run| (run.device, run.threads) = (device, threads)));
+    let outcome = trainer.run().unwrap();
     assert_eq!(outcome.status, Status::Finished);
 }
 
 fn resume(path: &Path, device: DeviceChoice, frames: Option<u64>) -> Vec<String> {
     let how = Resumption { device: Some(device), frames, threads: 2, ..Resumption::default() };
-    let mut trainer = Trainer::resume_with(path, &Workshop::default(), how).unwrap();
-    trainer.run(&(), &AtomicBool::new(false)).unwrap();
+    let mut trainer = Trainer::resume(path, &registry(), how).unwrap();
+    trainer.run().unwrap();
     trainer.notes().to_vec()
 }
 
@@ -96,7 +95,7 @@ fn five_codecs_write_the_same_files_with_any_number_of_groups_and_threads() {
         // With ten threads only workers step tasks.
         for (groups, threads) in [(0, 1), (0, 2), (1, 2), (3, 2), (4, 10), (99, 3)] {
             let path = dir.join(&format!("{task}-{groups}-{threads}"));
-            train(&path, &Plan { groups, ..plan.clone() }, DeviceChoice::CpuLockstep, threads);
+            train(&path, &plan.with(|run| run.groups = groups), DeviceChoice::CpuLockstep, threads);
             assert_same(&path, &dir.join(&format!("{task}-cpu")));
         }
     }
@@ -125,11 +124,11 @@ fn checkpoints_in_between_change_nothing() {
         "target_period=7",
     ];
     let plan = plan("exponential-pong-mini", &[&set[..], &["agents=spectral,popart,compressed"]].concat());
-    let once = Plan { checkpoint_seconds: 60.0, ..plan.clone() };
+    let once = plan.with(|run| run.checkpoint_seconds = 60.0);
     train(&dir.join("once"), &once, DeviceChoice::Cpu, 2);
     for (groups, threads) in [(2, 2), (3, 2), (3, 9)] {
         let often = dir.join(&format!("often-{groups}-{threads}"));
-        train(&often, &Plan { groups, ..plan.clone() }, DeviceChoice::CpuLockstep, threads);
+        train(&often, &plan.with(|run| run.groups = groups), DeviceChoice::CpuLockstep, threads);
         assert_same(&often, &dir.join("once"));
     }
 }
@@ -140,7 +139,7 @@ fn runs_move_between_the_populations() {
     let whole = plan("exponential-pong-mini", &["frames=2000"]);
     train(&dir.join("whole"), &whole, DeviceChoice::Cpu, 2);
     let moved = dir.join("moved");
-    train(&moved, &Plan { frames: 457, ..whole }, DeviceChoice::Cpu, 2);
+    train(&moved, &whole.with(|run| run.frames = 457), DeviceChoice::Cpu, 2);
     for (device, frames) in [
         (DeviceChoice::CpuLockstep, 911),
         (DeviceChoice::Cpu, 1333),
@@ -160,11 +159,11 @@ fn runs_move_between_the_populations() {
 /// A CPU population leaves agents at different steps when it is interrupted. A device population brings them level first.
 #[test]
 fn agents_at_different_steps_are_brought_level() {
-    struct InterruptAt<'a>(&'a AtomicBool, u64);
-    impl crate::trainer::Observer for InterruptAt<'_> {
+    struct InterruptAt(Control, u64);
+    impl crate::trainer::Observer for InterruptAt {
         fn tick(&self, progress: &[crate::trainer::AgentProgress]) {
             if progress.iter().any(|p| p.frames > self.1) {
-                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+                self.0.cancel();
             }
         }
     }
@@ -172,24 +171,43 @@ fn agents_at_different_steps_are_brought_level() {
     let whole = plan("exponential-pong-mini", &["frames=60000", "log_frames=1500"]);
     let cut = dir.join("cut");
     // One thread and 50 ms per agent: some agents have not even begun when the run is interrupted.
-    let one = Plan { device: DeviceChoice::Cpu, threads: 1, ..whole.clone() };
-    let mut trainer = Trainer::create(&cut, one, &Workshop::default(), "test").unwrap();
-    let flag = AtomicBool::new(false);
-    let outcome = trainer.run(&InterruptAt(&flag, 500), &flag).unwrap();
+    let one = whole.with(|run| (run.device, run.threads) = (DeviceChoice::Cpu, 1));
+    let mut trainer = create(&cut, one);
+    let outcome = trainer.run_watched(&InterruptAt(trainer.control(), 500)).unwrap();
     assert_eq!(outcome.status, Status::Interrupted);
     let frames: Vec<u64> = outcome.agents.iter().map(|a| a.frames).collect();
     assert!(frames.iter().any(|&f| f != frames[0]), "{frames:?}");
     drop(trainer);
     let end = frames.iter().max().unwrap() + 700;
-    let (_, mut plan) = RunDir::open(&cut).unwrap();
+    let mut plan = RunDir::open(&cut, &registry()).unwrap().1.plan;
     // An earlier end than planned keeps the test short.
     let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
     std::fs::write(cut.join("run.toml"), text.replace("\nframes = 60000\n", &format!("\nframes = {end}\n")))
         .unwrap();
     resume(&cut, DeviceChoice::CpuLockstep, None);
-    plan.frames = end;
+    plan.run.frames = end;
     train(&dir.join("whole"), &plan, DeviceChoice::Cpu, 2);
     assert_same(&cut, &dir.join("whole"));
+}
+
+/// The built-in tasks, and one that breaks.
+fn registry() -> Registry {
+    let broken = || Broken {
+        spec: TaskSpec {
+            name: "broken".into(),
+            observation: ObservationSpec::Vector { len: 3 },
+            actions: vec!["a".into(), "b".into()],
+            frames_per_step: 1,
+            max_player_score: 0,
+        },
+        steps: 0,
+    };
+    Registry::default().with_task(TaskEntry::new("broken", "breaks", broken)).unwrap()
+}
+
+fn create(path: &Path, plan: Plan) -> Trainer {
+    let registry = registry();
+    Trainer::create(path, registry.resolve_plan(plan).unwrap(), &registry, "test").unwrap()
 }
 
 /// A task whose rewards stop being numbers for some seeds.
@@ -226,17 +244,6 @@ impl Env for Broken {
 
 #[test]
 fn an_agent_that_is_stopped_leaves_the_others_alone() {
-    let make = || -> Box<dyn Env> {
-        let spec = TaskSpec {
-            name: "broken".into(),
-            observation: ObservationSpec::Vector { len: 3 },
-            actions: vec!["a".into(), "b".into()],
-            frames_per_step: 1,
-            max_player_score: 0,
-        };
-        Box::new(Broken { spec, steps: 0 })
-    };
-    let workshop = Workshop::default().with_task("broken", make);
     let dir = ScratchDir::new();
     // A learning rate that makes values overflow stops another agent.
     let plan = plan(
@@ -251,9 +258,9 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
     ];
     for (name, device, groups) in ways {
         let path = dir.join(name);
-        let plan = Plan { device, groups, threads: 2, ..plan.clone() };
-        let mut trainer = Trainer::create(&path, plan, &workshop, "test").unwrap();
-        let outcome = trainer.run(&(), &AtomicBool::new(false)).unwrap();
+        let plan = plan.with(|run| (run.device, run.groups, run.threads) = (device, groups, 2));
+        let mut trainer = create(&path, plan);
+        let outcome = trainer.run().unwrap();
         assert_eq!(outcome.status, Status::Finished);
         reasons.push(outcome.agents.iter().map(|a| (a.frames, a.stopped.clone())).collect::<Vec<_>>());
     }
@@ -281,12 +288,12 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
 /// A run is interrupted while all groups are between two steps, and continues with another number of groups.
 #[test]
 fn an_interrupted_run_goes_on_with_other_groups() {
-    struct InterruptAt<'a>(&'a AtomicBool, u64);
-    impl crate::trainer::Observer for InterruptAt<'_> {
+    struct InterruptAt(Control, u64);
+    impl crate::trainer::Observer for InterruptAt {
         fn tick(&self, progress: &[crate::trainer::AgentProgress]) {
             assert_eq!(progress.len(), 5);
             if progress.iter().all(|p| p.frames > self.1) {
-                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+                self.0.cancel();
             }
         }
     }
@@ -294,10 +301,11 @@ fn an_interrupted_run_goes_on_with_other_groups() {
     let long = plan("exponential-pong-mini", &["frames=1000000", "log_frames=1500"]);
     for (groups, threads, others) in [(3, 2, 4), (4, 10, 2), (5, 3, 1)] {
         let cut = dir.join(&format!("cut-{groups}"));
-        let first = Plan { device: DeviceChoice::CpuLockstep, groups, threads, ..long.clone() };
-        let mut trainer = Trainer::create(&cut, first, &Workshop::default(), "test").unwrap();
-        let flag = AtomicBool::new(false);
-        let outcome = trainer.run(&InterruptAt(&flag, 300), &flag).unwrap();
+        let first = long.with(|run| {
+            (run.device, run.groups, run.threads) = (DeviceChoice::CpuLockstep, groups, threads);
+        });
+        let mut trainer = create(&cut, first);
+        let outcome = trainer.run_watched(&InterruptAt(trainer.control(), 300)).unwrap();
         assert_eq!(outcome.status, Status::Interrupted);
         let frames: Vec<u64> = outcome.agents.iter().map(|a| a.frames).collect();
         let (least, most) = (*frames.iter().min().unwrap(), *frames.iter().max().unwrap());
@@ -310,7 +318,7 @@ fn an_interrupted_run_goes_on_with_other_groups() {
         std::fs::write(cut.join("run.toml"), text).unwrap();
         resume(&cut, DeviceChoice::CpuLockstep, None);
         let whole = dir.join(&format!("whole-{groups}"));
-        train(&whole, &Plan { frames: most + 200, ..long.clone() }, DeviceChoice::Cpu, 2);
+        train(&whole, &long.with(|run| run.frames = most + 200), DeviceChoice::Cpu, 2);
         assert_same(&cut, &whole);
     }
 }
