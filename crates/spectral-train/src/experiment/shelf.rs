@@ -14,7 +14,8 @@ use crate::workshop::Workshop;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How many folders deep run directories are looked for.
+/// How many folders deep run directories are searched for. The report searches equally deep (`SEARCH_DEPTH` in
+/// `spectral-report/src/run/read.rs`); the two crates share no code, so the number stands in both.
 const DEPTH: usize = 4;
 /// The share of available memory that a population may plan to use.
 const MEMORY_SHARE: f64 = 0.9;
