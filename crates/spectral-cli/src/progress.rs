@@ -3,6 +3,7 @@
 use crate::output::note;
 use crate::table::{count, number};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+pub use spectral_report::duration;
 use spectral_train::checkpoint::Cost;
 use spectral_train::plan::Plan;
 use spectral_train::trainer::{AgentProgress, Observer};
@@ -84,16 +85,6 @@ impl Progress {
             Some((rate, left)) => format!("{} frames/s, {} left", count(rate as u64), duration(left)),
             None => "starting".into(),
         }
-    }
-}
-
-/// Seconds as people say them.
-pub fn duration(seconds: f64) -> String {
-    let s = seconds.round() as u64;
-    match s {
-        0..60 => format!("{s} s"),
-        60..3600 => format!("{} min {:02} s", s / 60, s % 60),
-        _ => format!("{} h {:02} min", s / 3600, s / 60 % 60),
     }
 }
 

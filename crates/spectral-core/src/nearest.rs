@@ -1,10 +1,12 @@
-//! The valid word nearest to a mistyped one, for error messages that help.
+//! Suggests the valid word nearest to a mistyped one, for error messages.
 
-/// The candidate with the smallest edit distance to `word`, if any is close enough to be a likely slip of the
-/// keyboard; the first of equals.
+use strsim::osa_distance;
+
+/// The candidate with the smallest edit distance to `word`, if any is close enough to be a likely typo. Of several with the same
+/// distance it returns the first.
 ///
-/// Close enough means that at most half of the longer word's letters (rounded up) must change, or that one word
-/// contains the other. Case does not count, nor does the choice between `-` and `_`.
+/// A candidate is close enough if at most half of the longer word's letters (rounded up) must change, or if one word contains the
+/// other. Letter case and the choice between `-` and `_` do not count.
 ///
 /// ```
 /// use spectral_core::nearest::nearest;
@@ -14,14 +16,15 @@
 /// ```
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalised(word);
+    let letters = word.chars().count();
     let mut best: Option<(usize, &'a str)> = None;
     for candidate in candidates {
-        let letters = normalised(candidate);
-        let mut distance = edit_distance(&word, &letters);
-        if contains(&word, &letters) || contains(&letters, &word) {
-            // A shortened or lengthened name is a likelier slip than as many wrong letters.
+        let other = normalised(candidate);
+        let mut distance = osa_distance(&word, &other);
+        if contains(&word, &other) || contains(&other, &word) {
+            // A shortened or lengthened name is a more likely typo than equally many wrong letters.
             distance = distance.min(1 + distance / 2);
-        } else if distance * 2 > word.len().max(letters.len()) + 1 {
+        } else if distance * 2 > letters.max(other.chars().count()) + 1 {
             continue;
         }
         if best.is_none_or(|(least, _)| distance < least) {
@@ -31,30 +34,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-fn normalised(word: &str) -> Vec<char> {
+fn normalised(word: &str) -> String {
     word.chars().flat_map(char::to_lowercase).map(|c| if c == '_' { '-' } else { c }).collect()
 }
 
-fn contains(long: &[char], short: &[char]) -> bool {
-    short.len() >= 3 && long.windows(short.len()).any(|part| part == short)
-}
-
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
-fn edit_distance(a: &[char], b: &[char]) -> usize {
-    let mut before_last = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let substituted = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = substituted.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before_last[j - 2] + 1);
-            }
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
+fn contains(long: &str, short: &str) -> bool {
+    short.chars().count() >= 3 && long.contains(short)
 }
 
 #[cfg(test)]
@@ -62,7 +47,7 @@ mod tests {
     use super::*;
 
     fn distance(a: &str, b: &str) -> usize {
-        edit_distance(&normalised(a), &normalised(b))
+        osa_distance(&normalised(a), &normalised(b))
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Scales and ticks.
 
-use crate::summary::group;
-use crate::words::short_count;
+use crate::format::{short_count, thousands};
 
 /// How values map to a length between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +60,7 @@ impl Axis {
         let ticks = (lowest..=highest).map(|power| {
             let value = 10f64.powi(power);
             let label = if value >= 1000.0 {
-                group(value as u64)
+                thousands(value as u64)
             } else if power < -3 {
                 // All its zeros would not fit beside the axis.
                 format!("1e−{}", -power)

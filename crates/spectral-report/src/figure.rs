@@ -3,11 +3,11 @@
 use crate::analysis::{Agent, Clock, Curves, Task};
 use crate::axis::{Axis, Kind, score_axis};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
+use crate::format::short_count;
 use crate::plot::{BODY, Plot, SMALL, TITLE, spread};
 use crate::run::AgentStatus;
 use crate::stats::final_score;
 use crate::text;
-use crate::words::short_count;
 
 /// What kind of place a figure is drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

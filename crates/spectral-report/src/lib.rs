@@ -32,6 +32,8 @@ mod csv;
 mod diagnostics_figure;
 mod error;
 mod figure;
+mod findings;
+mod format;
 mod html;
 mod human;
 mod markdown;
@@ -46,10 +48,10 @@ mod td_figure;
 mod td_verdict;
 mod text;
 mod verdict;
-mod words;
 
 pub use claims::{Claim, Judgement, Rule, TdErrors, Verdict};
 pub use error::{Difference, ReportError};
+pub use format::duration;
 pub use human::{ATARI_57, HumanScore};
 pub use run::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError, read_runs};
 pub use summary::{
@@ -104,8 +106,8 @@ fn write(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportE
                 rows: task.rows.clone(),
                 comparisons: task.comparisons.clone(),
                 improvements: task.improvements.clone(),
-                findings: words::findings(task),
-                warnings: words::warnings(task, &tasks),
+                findings: findings::findings(task),
+                warnings: findings::warnings(task, &tasks),
             })
             .collect(),
         claims: verdict::judge(&options.claims, &tasks),

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use crate::ReportOptions;
 use crate::analysis::Task;
-use crate::summary::{OverallSummary, ReportSummary, group, interval};
-use crate::words::{duration, list, number, run_notes};
+use crate::findings::run_notes;
+use crate::format::{interval, list, number, thousands, training_time};
+use crate::summary::{OverallSummary, ReportSummary};
 
 /// The whole page.
 pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &ReportOptions) -> String {
@@ -48,7 +49,7 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
             text,
             "## {}\n\n{} frames per agent, protocol {}.\n",
             line(&task.name),
-            group(task.frames),
+            thousands(task.frames),
             line(&task.protocol)
         )
         .ok();
@@ -102,7 +103,7 @@ fn facts(tasks: &[Task<'_>]) -> String {
     let machines = runs().map(|run| format!("{} on {}", run.hardware.cpu, run.hardware.device)).collect();
     format!(
         "{finished} of {requested} seeds finished; training time {}; version {}; {}.\n\n",
-        duration(runs().map(|run| run.seconds).sum()),
+        training_time(runs().map(|run| run.seconds).sum()),
         line(&distinct(runs().map(|run| run.version.clone()).collect())),
         line(&distinct(machines))
     )

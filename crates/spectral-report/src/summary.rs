@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::claims::Judgement;
-use crate::words::number;
+use crate::format::{interval, number, thousands};
 
 /// Everything a report found. Written beside it as `summary.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -156,7 +156,7 @@ pub fn text_table(summary: &ReportSummary) -> String {
         if index > 0 {
             text.push('\n');
         }
-        text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, group(task.frames)));
+        text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, thousands(task.frames)));
         let mut lines =
             vec![["agent", "seeds", "mean", "90% interval", "95% interval", "IQM"].map(str::to_owned)];
         for row in &task.rows {
@@ -195,27 +195,6 @@ pub fn text_table(summary: &ReportSummary) -> String {
         let (word, claim) = (judged.verdict.word(), &judged.claim);
         text.push_str(&format!("  {word:<9}  {} ({})\n", claim.text, claim.task));
         text.push_str(&format!("             {}\n", judged.reason));
-    }
-    text
-}
-
-/// An interval as text, or a dash.
-pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
-    match (low, high) {
-        (Some(low), Some(high)) => format!("{} to {}", number(low), number(high)),
-        _ => "–".to_owned(),
-    }
-}
-
-/// A count with commas between groups of three digits.
-pub(crate) fn group(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
     }
     text
 }

@@ -3,10 +3,10 @@
 use crate::analysis::{Agent, Task};
 use crate::axis::Axis;
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
+use crate::findings::CRUCIAL_PERCENT;
 use crate::palette::score_colour;
 use crate::plot::{BODY, Plot, SMALL, TITLE};
 use crate::text;
-use crate::words::CRUCIAL_PERCENT;
 
 /// Decades that the axis never leaves: beyond them an error is "tiny" or "absurd" whatever its digits.
 const DECADES: (i32, i32) = (-2, 5);
@@ -72,8 +72,8 @@ pub(crate) fn panel(
     };
     if titled {
         let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
-        let clips = if agent.clips_rewards() { " (of clipped rewards)" } else { "" };
-        let note = if agent.provisional { " (unfinished)" } else { clips };
+        let altered = if agent.sees_true_rewards() { "" } else { " (of altered rewards)" };
+        let note = if agent.provisional { " (unfinished)" } else { altered };
         canvas.text((plot.left, plot.top - 11.0), &format!("{}{note}", agent.name), lettering);
     }
     plot.frame(canvas, "", "emulator frames");

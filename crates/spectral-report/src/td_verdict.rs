@@ -61,7 +61,7 @@ pub(crate) fn stability(agent: &Agent<'_>, of: &TdErrors, spikes: bool, short: b
         seeds.len()
     );
     if highest > SPIKE * percent {
-        reason.push_str(&format!("; the highest rises to {}%", crate::words::number(highest)));
+        reason.push_str(&format!("; the highest rises to {}%", crate::format::number(highest)));
     }
     let (claimed, opposite) = if spikes { (spiking, stable) } else { (stable, spiking) };
     let verdict = if claimed == seeds.len() {

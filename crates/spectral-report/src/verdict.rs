@@ -2,9 +2,9 @@
 
 use crate::analysis::{Agent, Task};
 use crate::claims::{Claim, Judgement, Rule, TdErrors, Verdict};
+use crate::format::{number, short_count};
 use crate::stats::{self, FEW_SEEDS, Interval};
 use crate::td_verdict::{ending, last_errors, stability};
-use crate::words::{number, short_count};
 
 const LEVEL: f64 = 0.95;
 

@@ -263,8 +263,8 @@ fn broken_run_directories_are_refused_with_file_line_and_reason() {
         assert!(message.contains(file.rsplit('/').next().unwrap()), "{message} does not name {file}");
         message
     };
-    let message = refused("run.toml", &|text| text.replace("format = 1", "format = 2"));
-    assert!(message.contains("format 2 is not known"), "{message}");
+    let message = refused("run.toml", &|text| text.replace("format = 1", "format = 3"));
+    assert!(message.contains("format 3 is not known"), "{message}");
     let message = refused("run.toml", &|text| text.replace("frames = 20000", "frames = \"many\""));
     assert!(message.contains("line 3"), "{message}");
     let message = refused("state.toml", &|text| text.replace("status = \"finished\"", "status = \"gone\""));

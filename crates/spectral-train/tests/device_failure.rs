@@ -9,13 +9,12 @@ use spectral_train::cpu_population::CpuPopulation;
 use spectral_train::devices::{Chosen, Gpu};
 use spectral_train::error::TrainError;
 use spectral_train::memory::Memory;
-use spectral_train::plan::Plan;
 use spectral_train::population::{Population, TrainSlice};
 use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::RunDir;
 use spectral_train::store::Records;
-use spectral_train::trainer::Trainer;
+use spectral_train::trainer::{Resumption, Trainer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -81,6 +80,9 @@ impl Population for Failing {
     }
     fn forget_before(&mut self, agent: usize, first: u64) {
         self.population.forget_before(agent, first);
+    }
+    fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
+        self.population.begin_episode(agent)
     }
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
         let newest = self.population.records(agent).newest();

@@ -1,36 +1,36 @@
-//! Which runs belong together, and whether they may be averaged: seeds are independent, so separate runs of one
-//! experiment add up, but only if nothing except the seeds differs.
+//! Decides which runs belong together and whether they may be averaged. Seeds are independent, so separate runs of one
+//! experiment can be merged, but only if nothing except the seeds differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Difference, ReportError};
+use crate::format::list;
 use crate::run::{AgentRun, Run};
-use crate::words::list;
 
-/// Options that change results by rounding alone: runs that differ in them are merged, and the reader is told.
+/// Options that affect results only by rounding. Runs that differ in them are merged, with a note.
 const ROUNDING: [&str; 3] = ["device", "precision", "groups"];
 
 /// Runs of one task, protocol and length.
-pub(crate) struct Group<'a> {
+pub(crate) struct Experiment<'a> {
     pub slug: String,
     pub runs: Vec<&'a Run>,
 }
 
-/// Groups runs. Another length or protocol is another experiment: averaging them would compare unlike things.
-pub(crate) fn groups(runs: &[Run]) -> Vec<Group<'_>> {
+/// Groups runs by experiment. Another length or protocol makes another experiment, which must not be averaged with this one.
+pub(crate) fn experiments(runs: &[Run]) -> Vec<Experiment<'_>> {
     let mut slugs = BTreeSet::new();
-    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut experiments: Vec<Experiment<'_>> = Vec::new();
     for run in runs {
-        let same = |group: &&mut Group<'_>| {
-            let first = group.runs[0];
+        let same = |experiment: &&mut Experiment<'_>| {
+            let first = experiment.runs[0];
             (&first.task, &first.protocol, first.frames) == (&run.task, &run.protocol, run.frames)
         };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.runs.push(run),
-            None => groups.push(Group { slug: unique_slug(run, &mut slugs), runs: vec![run] }),
+        match experiments.iter_mut().find(same) {
+            Some(experiment) => experiment.runs.push(run),
+            None => experiments.push(Experiment { slug: unique_slug(run, &mut slugs), runs: vec![run] }),
         }
     }
-    groups
+    experiments
 }
 
 fn unique_slug(run: &Run, taken: &mut BTreeSet<String>) -> String {
@@ -38,7 +38,7 @@ fn unique_slug(run: &Run, taken: &mut BTreeSet<String>) -> String {
     let candidates = [base.clone(), file_name(&format!("{base}-{}-{}", run.protocol, run.frames))];
     let counted = (2..).map(|k| format!("{}-{k}", candidates[1]));
     let slug = candidates.iter().cloned().chain(counted).find(|name| !taken.contains(name));
-    // The chain is endless, so a free name is always found.
+    // The iterator is infinite, so a free name is always found.
     let slug = slug.unwrap_or(base);
     taken.insert(slug.clone());
     slug
@@ -52,7 +52,7 @@ fn file_name(text: &str) -> String {
     if name.is_empty() { "task".to_owned() } else { name }
 }
 
-/// Refuses runs that must not be averaged; returns what the reader should know about those that may.
+/// Rejects runs that must not be averaged. Returns notes for the reader about those that may.
 pub(crate) fn check(runs: &[&Run]) -> Result<Vec<String>, ReportError> {
     let mut notes = Vec::new();
     let mut seen: BTreeMap<(&str, u64), &Run> = BTreeMap::new();
@@ -99,7 +99,7 @@ pub(crate) fn check(runs: &[&Run]) -> Result<Vec<String>, ReportError> {
     Ok(notes)
 }
 
-/// The options without those that change results by rounding alone.
+/// The options without those that affect results only by rounding.
 fn exact(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut options = options.clone();
     options.retain(|key, _| !ROUNDING.contains(&key.as_str()));
@@ -123,7 +123,8 @@ fn unlike(run: &Run, agent: &str, key: &str, values: [String; 2], first: &Run) -
     }))
 }
 
-/// Finds a key whose values differ. A key that one side lacks is remembered in `absent`: another version wrote it.
+/// Returns an error for the first key whose values differ. A key that one side lacks is added to `absent`: another version
+/// wrote it.
 fn compare(
     first: &BTreeMap<String, String>,
     other: &BTreeMap<String, String>,

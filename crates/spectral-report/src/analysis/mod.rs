@@ -1,4 +1,4 @@
-//! From runs to what a report shows: runs of one experiment merged, agents grouped, curves and final scores.
+//! Turns runs into what a report shows: merges the runs of one experiment, groups agents, and computes curves and final scores.
 
 use crate::error::ReportError;
 use crate::human::HumanScore;
@@ -26,10 +26,10 @@ pub(crate) struct Task<'a> {
     /// Unique beginning of this task's file names.
     pub slug: String,
     pub runs: Vec<&'a Run>,
-    /// What merging these runs brought to light.
+    /// Notes about the merging of these runs.
     pub merge_notes: Vec<String>,
     pub grid: Vec<u64>,
-    /// Milliseconds; empty where no run recorded its time.
+    /// Milliseconds; empty if no run recorded its time.
     pub hour_grid: Vec<u64>,
     pub frames_per_step: u64,
     pub human: Option<&'static HumanScore>,
@@ -47,7 +47,7 @@ pub(crate) struct Agent<'a> {
     pub finished: Vec<&'a AgentRun>,
     /// Running, interrupted or stopped.
     pub unfinished: Vec<&'a AgentRun>,
-    /// No seed has finished, so the curves are over unfinished ones.
+    /// Whether no seed has finished, so that the curves are over unfinished ones.
     pub provisional: bool,
     by_frames: Curves<'a>,
     by_hours: Curves<'a>,
@@ -56,7 +56,7 @@ pub(crate) struct Agent<'a> {
 }
 
 impl Task<'_> {
-    /// Frames of the longest finished seed: more than planned where a run was taken further.
+    /// Frames of the longest finished seed: more than planned if a run was extended.
     pub(crate) fn trained(&self) -> u64 {
         let finished = self.agents.iter().flat_map(|agent| &agent.finished);
         finished.map(|run| run.frames).max().unwrap_or(self.frames)
@@ -83,18 +83,18 @@ impl<'a> Agent<'a> {
         self.finished.len() + self.unfinished.len()
     }
 
-    /// How many seeds the mean curve holds where it holds most.
+    /// The largest number of seeds in any point of the mean curve.
     pub(crate) fn full(&self) -> usize {
         if self.provisional { self.unfinished.len() } else { self.finished.len() }
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = &'a AgentRun> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &'a AgentRun> {
         self.finished.iter().chain(&self.unfinished).copied()
     }
 
-    /// Whether its values are of clipped rewards, so that its TD errors cannot be compared with other agents'.
-    pub(crate) fn clips_rewards(&self) -> bool {
-        self.members().any(|run| run.codec == "clipped")
+    /// Whether it learns the values of the task's own rewards. Otherwise its TD errors cannot be compared with other agents'.
+    pub(crate) fn sees_true_rewards(&self) -> bool {
+        self.runs().all(|run| run.sees_true_rewards)
     }
 
     pub(crate) fn curves(&self, clock: Clock) -> &Curves<'a> {
@@ -105,7 +105,7 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// Groups, merges and computes.
+/// Groups and merges runs and computes all results.
 pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec<Task<'a>>, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::Empty);
@@ -117,15 +117,18 @@ pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec
         }
     }
     let palette = Palette::new(&names);
-    merge::groups(runs).into_iter().map(|group| analyse_task(group, &palette, baseline)).collect()
+    merge::experiments(runs)
+        .into_iter()
+        .map(|experiment| analyse_task(experiment, &palette, baseline))
+        .collect()
 }
 
 fn analyse_task<'a>(
-    group: merge::Group<'a>,
+    experiment: merge::Experiment<'a>,
     palette: &Palette,
     baseline: Option<&str>,
 ) -> Result<Task<'a>, ReportError> {
-    let merge::Group { slug, runs } = group;
+    let merge::Experiment { slug, runs } = experiment;
     let merge_notes = merge::check(&runs)?;
     let mut order: Vec<&str> = Vec::new();
     for agent in runs.iter().flat_map(|run| &run.agents) {
@@ -133,18 +136,18 @@ fn analyse_task<'a>(
             order.push(&agent.agent);
         }
     }
-    // The baseline leads; the others keep the order in which the runs name them.
+    // The baseline comes first. The others keep the order in which the runs name them.
     order.sort_by_key(|name| Some(*name) != baseline);
 
-    let members = || runs.iter().flat_map(|run| &run.agents);
+    let agent_runs = || runs.iter().flat_map(|run| &run.agents);
     let planned = runs[0].frames;
-    let last = members().map(|agent| agent.frames).max().unwrap_or(0).max(planned);
+    let last = agent_runs().map(|agent| agent.frames).max().unwrap_or(0).max(planned);
     let grid = stats::frame_grid(last, curves::GRID_POINTS);
-    let hour_grid = curves::hour_grid(members());
+    let hour_grid = curves::hour_grid(agent_runs());
     let human = HumanScore::of_task(&runs[0].task);
     let mut agents = Vec::new();
     for name in order {
-        let mut seeds: Vec<&AgentRun> = members().filter(|agent| agent.agent == name).collect();
+        let mut seeds: Vec<&AgentRun> = agent_runs().filter(|agent| agent.agent == name).collect();
         seeds.sort_by_key(|agent| agent.seed);
         agents.push(analyse_agent(name, seeds, &grid, &hour_grid, palette.style(name)));
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::canvas::escape;
 use crate::claims::{Judgement, Verdict};
-use crate::words::list;
+use crate::format::list;
 
 /// One card per claim, with the verdict where the eye begins.
 pub(super) fn section(claims: &[Judgement]) -> String {

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
 use crate::error::ReportError;
+use crate::format::number;
 use crate::run::AgentRun;
 use crate::stats::{final_score, mean};
-use crate::words::number;
 
 /// The largest film that is embedded, and the most bytes of films in one page.
 const LARGEST: u64 = 3 << 20;
@@ -75,7 +75,7 @@ impl Clips {
         }
         // One filmed seed is not a typical one, and the reader should not take it for that.
         let chosen =
-            task.agents.iter().any(|agent| agent.members().filter(|run| run.clip.is_some()).count() > 1);
+            task.agents.iter().any(|agent| agent.runs().filter(|run| run.clip.is_some()).count() > 1);
         let which = if chosen {
             "of the seeds that were filmed, the one nearest to the agent’s mean final score"
         } else {
@@ -97,11 +97,11 @@ impl Clips {
 
 /// Of an agent's seeds that have a film, the one whose final score is nearest to the mean of all its seeds.
 fn typical<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, PathBuf)> {
-    let scores: Vec<f64> = agent.members().filter_map(|run| final_score(&run.episodes)).collect();
+    let scores: Vec<f64> = agent.runs().filter_map(|run| final_score(&run.episodes)).collect();
     let centre = mean(&scores).unwrap_or(0.0);
     let distance = |run: &AgentRun| (final_score(&run.episodes).unwrap_or(f64::INFINITY) - centre).abs();
     agent
-        .members()
+        .runs()
         .filter_map(|run| Some((run, run.clip.clone()?)))
         .min_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))
 }

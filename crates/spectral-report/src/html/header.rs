@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
+use crate::format::{list, short_count, thousands, training_time};
 use crate::run::Run;
 use crate::stats::MOMENTUM;
-use crate::summary::{ReportSummary, group};
-use crate::words::{duration, list, short_count};
+use crate::summary::ReportSummary;
 
 fn distinct<'r>(runs: impl Iterator<Item = &'r Run>, of: impl Fn(&Run) -> String) -> String {
     let values: BTreeSet<String> = runs.map(of).filter(|text| !text.is_empty()).collect();
@@ -44,14 +44,14 @@ pub(super) fn facts(tasks: &[Task<'_>]) -> String {
     let names: Vec<String> = tasks.iter().map(|task| task.name.clone()).collect();
     let seconds: f64 = runs().map(|run| run.seconds).sum();
     let per_agent: BTreeSet<u64> = tasks.iter().map(|task| task.frames).collect();
-    let per_agent: Vec<String> = per_agent.into_iter().map(group).collect();
+    let per_agent: Vec<String> = per_agent.into_iter().map(thousands).collect();
     let folders = runs().count();
     let mut entries = vec![
         (if tasks.len() == 1 { "Task" } else { "Tasks" }, list(&names)),
         ("Protocol", distinct(runs(), |run| run.protocol.clone())),
         ("Frames per agent", list(&per_agent)),
         ("Agents × seeds", format!("{finished} of {requested} finished")),
-        ("Wall-clock training time", duration(seconds)),
+        ("Wall-clock training time", training_time(seconds)),
         ("Version", distinct(runs(), |run| run.version.clone())),
         ("Hardware", distinct(runs(), hardware)),
     ];
@@ -132,7 +132,7 @@ pub(super) fn runs_table(tasks: &[Task<'_>]) -> String {
             escape(&run.created),
             escape(&run.version),
             format!("{:?}", run.status).to_lowercase(),
-            duration(run.seconds),
+            training_time(run.seconds),
             short_count(run.frames as f64),
             escape(&run.hardware.device),
             escape(&run.command)

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::panels::profile_figure;
 use crate::analysis::{Overall, Task};
 use crate::canvas::escape;
-use crate::summary::{Aggregate, interval};
-use crate::words::list;
+use crate::format::{interval, list};
+use crate::summary::Aggregate;
 
 pub(super) fn section(overall: &Overall, tasks: &[Task<'_>]) -> String {
     let summary = &overall.summary;

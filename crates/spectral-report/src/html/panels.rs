@@ -9,10 +9,10 @@ use crate::analysis::{Agent, Panel, Profile, Scale, Task};
 use crate::canvas::{SvgCanvas, escape};
 use crate::comparison_figure;
 use crate::diagnostics_figure;
+use crate::findings::td_of_altered_rewards;
 use crate::palette::{Style, score_colour};
 use crate::plot::Plot;
 use crate::td_figure::{self, TdFrame};
-use crate::words::td_of_clipped_rewards;
 
 /// Size of a TD panel in the page.
 const TD_PANEL: (f64, f64) = (420.0, 250.0);
@@ -102,7 +102,7 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
          weighs more. A line that runs level is of a score that is not sampled any more. Dotted: 5%, which the paper \
          calls the cusp of playing well.",
     );
-    if let Some(words) = td_of_clipped_rewards(task) {
+    if let Some(words) = td_of_altered_rewards(task) {
         write!(text, " {}", escape(&words)).ok();
     }
     text.push_str("</p>\n");

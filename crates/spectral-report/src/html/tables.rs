@@ -6,10 +6,9 @@ use crate::analysis::Task;
 use crate::axis::{Axis, Kind};
 use crate::canvas::{SvgCanvas, escape};
 use crate::figure;
+use crate::format::{interval, list, number};
 use crate::plot::Plot;
 use crate::stats::{self, FEW_SEEDS, FINAL_EPISODES};
-use crate::summary::interval;
-use crate::words::{list, number};
 
 /// Size of the dots in a row of the table.
 const DOTS: (f64, f64) = (300.0, 28.0);

@@ -7,8 +7,9 @@ use super::clips::Clips;
 use super::{curves, panels, tables};
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
-use crate::summary::{TaskSummary, group};
-use crate::words::run_notes;
+use crate::findings::run_notes;
+use crate::format::thousands;
+use crate::summary::TaskSummary;
 
 pub(super) fn section(task: &Task<'_>, findings: &TaskSummary, clips: &Clips, alone: bool) -> String {
     let mut text = format!("<section class=\"task\" id=\"{}\">\n", escape(&task.slug));
@@ -19,7 +20,7 @@ pub(super) fn section(task: &Task<'_>, findings: &TaskSummary, clips: &Clips, al
     writeln!(
         text,
         "<p class=\"sub\">{} frames per agent{}; {}, {} of {} seeds finished</p>",
-        group(task.frames),
+        thousands(task.frames),
         escape(&protocol),
         if task.agents.len() == 1 { "1 agent".to_owned() } else { format!("{} agents", task.agents.len()) },
         finished,
@@ -50,7 +51,7 @@ pub(super) fn section(task: &Task<'_>, findings: &TaskSummary, clips: &Clips, al
 
 /// Settings of all agents side by side; those in which agents differ come first.
 fn settings(task: &Task<'_>) -> String {
-    let sources: Vec<_> = task.agents.iter().filter_map(|agent| agent.members().next()).collect();
+    let sources: Vec<_> = task.agents.iter().filter_map(|agent| agent.runs().next()).collect();
     // Seeds have a row of their own: a single one would stand for all.
     let keys: BTreeSet<&String> =
         sources.iter().flat_map(|run| run.settings.keys()).filter(|key| *key != "seed").collect();
@@ -81,7 +82,7 @@ fn settings(task: &Task<'_>) -> String {
     }
     text.push_str("</tr>\n<tr><td>seeds</td>");
     for agent in &task.agents {
-        let mut seeds: Vec<u64> = agent.members().map(|run| run.seed).collect();
+        let mut seeds: Vec<u64> = agent.runs().map(|run| run.seed).collect();
         seeds.sort_unstable();
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
         write!(text, "<td>{}</td>", seeds.join(", ")).ok();

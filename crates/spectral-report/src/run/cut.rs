@@ -1,7 +1,7 @@
 //! Runs as they stood at an earlier frame, so that runs of unlike lengths can be compared and merged there.
 
 use super::{AgentRun, AgentStatus, Run, RunStatus};
-use crate::words::short_count;
+use crate::format::short_count;
 
 /// Every run cut at `frames`: what an agent did later is left out, and an agent that got there counts as finished there.
 /// Also says what a reader must know about it.

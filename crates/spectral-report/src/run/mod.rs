@@ -1,4 +1,4 @@
-//! What a report uses of run directories.
+//! The parts of run directories that a report uses.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 mod cut;
+mod legacy;
 mod metrics;
 mod read;
 
@@ -13,7 +14,7 @@ pub(crate) use cut::cut;
 pub use metrics::Metrics;
 pub use read::read_runs;
 
-/// Everything a report uses of one run directory.
+/// Everything in one run directory that a report uses.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The directory.
@@ -28,17 +29,17 @@ pub struct Run {
     pub version: String,
     /// Name of the protocol (settings shared by all agents).
     pub protocol: String,
-    /// What a reader of its figures should know, as the run's configuration says it; may be empty.
+    /// What a reader of its figures should know, from the run's configuration; may be empty.
     pub note: String,
     /// The command line.
     pub command: String,
-    /// The task's options and whatever else `run.toml` says of the run as a whole and decides its result.
+    /// The task's settings, and all other settings of the whole run that affect its result.
     pub options: BTreeMap<String, String>,
-    /// Emulator frames that one step of an agent takes: 4 on Atari, 1 on the built-in tasks.
+    /// Emulator frames per agent step.
     pub frames_per_step: u64,
     /// The machine.
     pub hardware: Hardware,
-    /// Where the run as a whole stands.
+    /// Status of the whole run.
     pub status: RunStatus,
     /// Wall-clock seconds of training so far.
     pub seconds: f64,
@@ -46,7 +47,7 @@ pub struct Run {
     pub agents: Vec<AgentRun>,
 }
 
-/// The machine a run was made on.
+/// The machine that trained a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Hardware {
@@ -58,11 +59,11 @@ pub struct Hardware {
     pub device: String,
 }
 
-/// Where a run stands.
+/// Status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// At work, or killed without notice.
+    /// In progress, or killed without notice.
     Running,
     /// Stopped by its user with a checkpoint.
     Interrupted,
@@ -70,11 +71,11 @@ pub enum RunStatus {
     Finished,
 }
 
-/// Where one agent stands.
+/// Status of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
-    /// Has frames left.
+    /// Not done yet.
     Running,
     /// Trained for all planned frames.
     Finished,
@@ -91,11 +92,14 @@ pub struct AgentRun {
     pub agent: String,
     /// Its value codec.
     pub codec: String,
+    /// Whether it learns the values of the task's own rewards. If it learns those of clipped rewards, its TD errors cannot be
+    /// compared with other agents'.
+    pub sees_true_rewards: bool,
     /// Its seed.
     pub seed: u64,
     /// Every setting, nested tables flattened to dotted keys.
     pub settings: BTreeMap<String, String>,
-    /// Where it stands.
+    /// Its status.
     pub status: AgentStatus,
     /// Why it was stopped, if it was.
     pub reason: String,
@@ -109,9 +113,9 @@ pub struct AgentRun {
     pub saturated: u64,
     /// The codec's own statistics over time.
     pub metrics: Metrics,
-    /// Wall-clock seconds of the whole population for each of its frames, on average; `None` where none is recorded.
+    /// Mean wall-clock seconds of the whole population per frame of this agent; `None` if no time was recorded.
     pub seconds_per_frame: Option<f64>,
-    /// A film of its play, `clips/<id>.gif`, if somebody made one.
+    /// A recording of its play, `clips/<id>.gif`, if there is one.
     pub clip: Option<PathBuf>,
 }
 
@@ -120,7 +124,7 @@ pub struct AgentRun {
 pub struct Episode {
     /// The agent's frame count when the episode ended.
     pub frame: u64,
-    /// Sum of the plain scores.
+    /// Sum of scores.
     pub score: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading run directories, and refusing those that do not hold what they promise.
+//! Reads run directories and rejects those that are incomplete or inconsistent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::legacy::{LEGACY_TASK_SETTINGS, legacy_frames_per_step, legacy_sees_true_rewards};
 use super::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError};
 use crate::csv::{Ending, Table};
 use crate::error::ReportError;
 
-/// The version of the run directory that this crate understands.
-const FORMAT: i64 = 1;
-/// How many folders deep run directories are looked for below a given path.
-const SEARCH_DEPTH: usize = 3;
-/// Keys of run.toml that identify a run or keep its books, and do not decide its result.
-const BOOKKEEPING: [&str; 13] = [
+/// The versions of the run directory that this crate understands.
+const FORMATS: std::ops::RangeInclusive<i64> = 1..=2;
+/// How many folders deep run directories are searched for below a given path. `spectral reproduce` searches equally deep
+/// (`spectral-train/src/experiment/shelf.rs`); the two crates share no code, so the number stands in both.
+const SEARCH_DEPTH: usize = 4;
+/// Keys of run.toml that identify or describe a run and do not affect its result.
+const BOOKKEEPING: [&str; 14] = [
     "format",
     "task",
     "frames",
@@ -28,12 +30,9 @@ const BOOKKEEPING: [&str; 13] = [
     "note",
     "command",
     "hardware",
+    "task_spec",
     "agents",
 ];
-/// The paper's own tasks on the Atari, whose steps take four frames like those of every `atari/` game.
-const ATARI_TASKS: [&str; 5] =
-    ["exponential-pong", "ponglantis", "ponglantis-easier", "ponglantis-even-easier", "reverse-ponglantis"];
-
 #[derive(Deserialize)]
 struct RunFile {
     format: i64,
@@ -51,7 +50,14 @@ struct RunFile {
     command: String,
     #[serde(default)]
     hardware: Hardware,
+    /// Absent in files of version 0.1.
+    task_spec: Option<TaskSpec>,
     agents: Vec<AgentEntry>,
+}
+
+#[derive(Deserialize)]
+struct TaskSpec {
+    frames_per_step: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -60,6 +66,8 @@ struct AgentEntry {
     agent: String,
     #[serde(default)]
     codec: String,
+    /// Absent in files of version 0.1.
+    sees_true_rewards: Option<bool>,
     seed: u64,
     #[serde(default)]
     settings: toml::Table,
@@ -138,10 +146,12 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
     let file: RunFile = read_toml(&directory.join("run.toml"))?
         .ok_or_else(|| ReportError::NoRuns { path: directory.to_owned() })?;
     let run_toml = directory.join("run.toml");
-    if file.format != FORMAT {
+    if !FORMATS.contains(&file.format) {
         let problem = format!(
-            "format {} is not known: this version of spectral reads format {FORMAT}, so a newer one wrote it",
-            file.format
+            "format {} is not known: this version of spectral reads formats {} to {}, so a newer one wrote it",
+            file.format,
+            FORMATS.start(),
+            FORMATS.end()
         );
         return Err(ReportError::malformed(&run_toml, None, problem));
     }
@@ -166,7 +176,7 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         let state = state.agents.iter().find(|state| state.id == entry.id);
         agents.push(read_agent(directory, entry, state)?);
     }
-    // All agents of a population share its clock, which stands where the furthest of them stands.
+    // All agents of a population share one clock, which corresponds to the frames of the furthest agent.
     let furthest = agents.iter().map(|agent| agent.frames).max().unwrap_or(0);
     if furthest > 0 && state.seconds > 0.0 {
         for agent in &mut agents {
@@ -174,12 +184,17 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         }
     }
     let options = read_options(&run_toml)?;
-    // The option is about the built-in tasks; a step on the Atari takes four frames whatever it says.
-    let atari = file.task.starts_with("atari/") || ATARI_TASKS.contains(&file.task.as_str());
-    let skip = options.get("frame_skip").and_then(|text| text.parse().ok()).filter(|skip| *skip > 0);
+    let frames_per_step = match file.task_spec.and_then(|spec| spec.frames_per_step) {
+        Some(0) => {
+            let problem = "task_spec.frames_per_step is 0: a step takes at least one frame";
+            return Err(ReportError::malformed(&run_toml, None, problem));
+        }
+        Some(frames) => frames,
+        None => legacy_frames_per_step(&file.task, options.get("frame_skip").map(String::as_str)),
+    };
     Ok(Run {
         options,
-        frames_per_step: if atari { 4 } else { skip.unwrap_or(1) },
+        frames_per_step,
         path: directory.to_owned(),
         task: file.task,
         frames: file.frames,
@@ -207,11 +222,20 @@ fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, R
     })
 }
 
-/// Whatever run.toml says of the run as a whole that may decide its result: the task's options, above all.
+/// All settings of the whole run that may affect its result. Format 1 has the task's settings at the top level, format 2 in
+/// `[task_settings]`. Settings that both can have get the same keys here, so that runs of either format can be merged.
 fn read_options(run_toml: &Path) -> Result<BTreeMap<String, String>, ReportError> {
     let mut table: toml::Table = read_toml(run_toml)?.unwrap_or_default();
-    table.retain(|key, _| !BOOKKEEPING.contains(&key));
     let mut options = BTreeMap::new();
+    if let Some(toml::Value::Table(mut settings)) = table.remove("task_settings") {
+        for key in LEGACY_TASK_SETTINGS {
+            if let Some(value) = settings.remove(key) {
+                options.insert(key.to_owned(), plain(&value));
+            }
+        }
+        flatten("task_settings", &settings, &mut options);
+    }
+    table.retain(|key, _| !BOOKKEEPING.contains(&key));
     flatten("", &table, &mut options);
     Ok(options)
 }
@@ -238,12 +262,13 @@ fn read_agent(
         clip: clip.is_file().then_some(clip),
         id: entry.id,
         agent: entry.agent,
+        sees_true_rewards: entry.sees_true_rewards.unwrap_or_else(|| legacy_sees_true_rewards(&entry.codec)),
         codec: entry.codec,
         seed: entry.seed,
         settings,
         status,
         reason: state.map_or_else(String::new, |state| state.reason.clone()),
-        // The state is as old as the last checkpoint; the episodes may be newer.
+        // The state is as old as the last checkpoint. The episodes may be newer.
         frames: state.map_or(0, |state| state.frames).max(reached),
         episodes,
     })
@@ -297,7 +322,7 @@ fn read_td_errors(path: &Path, ending: Ending) -> Result<Vec<TdError>, ReportErr
         rows.push(TdError {
             frame: at,
             player_score: score as i64,
-            // A diverging agent may have written NaN or inf before it was stopped: kept, and left out of lines.
+            // A diverging agent may have written NaN or inf before it was stopped. They are kept, and not drawn.
             abs_error: table.get(row, abs_error).unwrap_or(f64::NAN),
             abs_target: table.get(row, abs_target).unwrap_or(f64::NAN),
         });

@@ -1,85 +1,21 @@
-//! Findings in plain words, computed from the data and from nothing else.
+//! The sentences of a report: findings, notes and warnings, all computed from the data.
 
 use std::collections::BTreeSet;
 
 use crate::analysis::{Agent, Task};
+use crate::format::{interval, list, number, short_count, thousands};
 use crate::run::{AgentRun, AgentStatus, RunStatus};
 use crate::stats::{self, FEW_SEEDS};
-use crate::summary::{Row, interval};
+use crate::summary::Row;
 
-/// TD percentage error that the paper calls the cusp of playing well.
+/// The TD percentage error that the paper calls the cusp of playing well.
 pub(crate) const CRUCIAL_PERCENT: f64 = 5.0;
-
-/// A value with about three significant digits, thousands separated, and a proper minus sign. Small ones get four decimals:
-/// an end of an interval just below zero must not read as zero.
-pub(crate) fn number(value: f64) -> String {
-    if !value.is_finite() {
-        return "not finite".to_owned();
-    }
-    let size = value.abs();
-    let text = if size >= 1e9 {
-        format!("{size:.2e}")
-    } else if size >= 1000.0 {
-        crate::summary::group(size.round() as u64)
-    } else if size >= 100.0 {
-        format!("{size:.0}")
-    } else if size >= 10.0 {
-        format!("{size:.1}")
-    } else if (5e-5..0.00995).contains(&size) {
-        format!("{size:.4}")
-    } else {
-        format!("{size:.2}")
-    };
-    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
-    if value < 0.0 && !zero { format!("−{text}") } else { text }
-}
-
-/// Frames as an axis writes them: 150k, 2.5M.
-pub(crate) fn short_count(value: f64) -> String {
-    let size = value.abs();
-    let (scaled, unit) = if size >= 1e9 {
-        (value / 1e9, "G")
-    } else if size >= 1e6 {
-        (value / 1e6, "M")
-    } else if size >= 1e3 {
-        (value / 1e3, "k")
-    } else {
-        (value, "")
-    };
-    let digits = format!("{:.3}", scaled.abs());
-    let digits = digits.trim_end_matches('0').trim_end_matches('.');
-    let sign = if value < 0.0 && digits != "0" { "−" } else { "" };
-    format!("{sign}{digits}{unit}")
-}
-
-/// Seconds of training as people say them.
-pub(crate) fn duration(seconds: f64) -> String {
-    // Only checkpoints say how long training took: a run that was lost before its first does not.
-    if seconds <= 0.0 {
-        return "not recorded".into();
-    }
-    let total = seconds.round() as u64;
-    match total {
-        0..60 => format!("{total} s"),
-        60..3600 => format!("{} min {:02} s", total / 60, total % 60),
-        _ => format!("{} h {:02} min", total / 3600, total % 3600 / 60),
-    }
-}
-
-/// "a", "a and b", "a, b and c".
-pub(crate) fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.clone(),
-        [init @ .., last] => format!("{} and {last}", init.join(", ")),
-    }
-}
 
 fn seeds(count: usize) -> String {
     if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") }
 }
 
-/// What the data of one task show.
+/// The findings for one task.
 pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     let measured: Vec<&Row> = task.rows.iter().filter(|row| row.mean.is_some()).collect();
@@ -138,11 +74,11 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     sentences
 }
 
-/// At how many of the player's scores each agent's values were accurate in the end. Values of clipped rewards are not
-/// those of the task, so agents that clip are left out.
+/// At how many of the player's scores each agent's values were accurate in the end. Agents that do not learn the values of the
+/// task's own rewards are left out.
 fn td_finding(task: &Task<'_>) -> Option<String> {
     let mut parts = Vec::new();
-    for agent in task.agents.iter().filter(|agent| !agent.clips_rewards()) {
+    for agent in task.agents.iter().filter(|agent| agent.sees_true_rewards()) {
         let ends: Vec<f64> =
             agent.td_lines.iter().filter_map(|line| line.values.iter().rev().find_map(|v| *v)).collect();
         if !ends.is_empty() {
@@ -158,25 +94,29 @@ fn td_finding(task: &Task<'_>) -> Option<String> {
     })
 }
 
-/// Whose TD errors are of clipped rewards, for the caption of the figure that shows them.
-pub(crate) fn td_of_clipped_rewards(task: &Task<'_>) -> Option<String> {
-    let clipping = |agent: &&Agent<'_>| agent.clips_rewards() && !agent.td_lines.is_empty();
-    let names: Vec<String> = task.agents.iter().filter(clipping).map(|agent| agent.name.clone()).collect();
+/// Names the agents whose TD errors are not of the task's own rewards, for the caption of the figure that shows them.
+pub(crate) fn td_of_altered_rewards(task: &Task<'_>) -> Option<String> {
+    let altered = |agent: &&Agent<'_>| !agent.sees_true_rewards() && !agent.td_lines.is_empty();
+    let names: Vec<String> = task.agents.iter().filter(altered).map(|agent| agent.name.clone()).collect();
     (!names.is_empty()).then(|| {
-        format!("The errors of {} are of clipped rewards: do not compare them with the others.", list(&names))
+        format!(
+            "The errors of {} are of clipped rewards, or of others that are not the task's own: do not compare them with \
+             the others.",
+            list(&names)
+        )
     })
 }
 
-/// What the experiments say about a task's runs. Runs that several figures share have the notes of each: what a longer
-/// one says as well is said once.
+/// The notes of a task's runs. Runs that several figures share have the notes of each; a note that a longer one contains is
+/// dropped.
 pub(crate) fn run_notes<'t>(task: &'t Task<'_>) -> Vec<&'t str> {
     let notes: BTreeSet<&str> =
         task.runs.iter().map(|run| run.note.as_str()).filter(|note| !note.is_empty()).collect();
-    let said = |note: &str| notes.iter().any(|other| other.len() > note.len() && other.contains(note));
-    notes.iter().copied().filter(|note| !said(note)).collect()
+    let contained = |note: &str| notes.iter().any(|other| other.len() > note.len() && other.contains(note));
+    notes.iter().copied().filter(|note| !contained(note)).collect()
 }
 
-/// What a reader must know before believing the numbers of one task.
+/// What a reader must know before relying on the numbers of one task.
 pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
     let mut notes = task.merge_notes.clone();
     let others: Vec<String> = all
@@ -204,7 +144,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
         }
         let saturated: Vec<String> = (agent.finished.iter().chain(&agent.unfinished))
             .filter(|run| run.saturated > 0)
-            .map(|run| format!("{} with seed {}", crate::summary::group(run.saturated), run.seed))
+            .map(|run| format!("{} with seed {}", thousands(run.saturated), run.seed))
             .collect();
         if !saturated.is_empty() {
             notes.push(format!(
@@ -245,7 +185,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
     notes
 }
 
-/// Where nobody ends above the play it began with, final scores do not compare what was learned.
+/// A warning if no agent ends above its first scores: final scores then do not compare what was learned.
 fn unlearned_note(task: &Task<'_>) -> Option<String> {
     let mut changes = Vec::new();
     for agent in task.agents.iter().filter(|agent| !agent.finished.is_empty()) {
@@ -290,7 +230,7 @@ fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
     Some(format!("{}: {}. {consequence}.", agent.name, list(&each)))
 }
 
-/// Where an unfinished seed stands.
+/// The state of an unfinished seed.
 fn standing(task: &Task<'_>, run: &AgentRun) -> String {
     let at = short_count(run.frames as f64);
     if run.status == AgentStatus::Stopped {
@@ -304,56 +244,4 @@ fn standing(task: &Task<'_>, run: &AgentRun) -> String {
         _ => "is unfinished",
     };
     format!("seed {} {state} at {at} of {} frames", run.seed, short_count(task.frames as f64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_read_as_people_say_them() {
-        let cases = [
-            (0.0, "not recorded"),
-            (0.2, "0 s"),
-            (59.4, "59 s"),
-            (61.0, "1 min 01 s"),
-            (7_325.0, "2 h 02 min"),
-        ];
-        for (seconds, text) in cases {
-            assert_eq!(duration(seconds), text);
-        }
-    }
-
-    #[test]
-    fn numbers_read_as_people_write_them() {
-        let cases = [
-            (20_027.6, "20,028"),
-            (-1_234_567.0, "−1,234,567"),
-            (123.4, "123"),
-            (20.15, "20.1"),
-            (-7.084, "−7.08"),
-            (-0.00004, "0.00"),
-            (-0.0012, "−0.0012"),
-            (0.00996, "0.01"),
-            (0.0, "0.00"),
-            (2.5e12, "2.50e12"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(number(value), text);
-        }
-        assert_eq!(number(f64::NAN), "not finite");
-        let counts = [0.0, 950.0, 1000.0, 86_000.0, 2.5e6, 2e8, 3e9, -250_000.0].map(short_count);
-        assert_eq!(counts, ["0", "950", "1k", "86k", "2.5M", "200M", "3G", "−250k"]);
-        let times = [0.4, 59.0, 93.1, 3_599.0, 7_260.0].map(duration);
-        assert_eq!(times, ["0 s", "59 s", "1 min 33 s", "59 min 59 s", "2 h 01 min"]);
-    }
-
-    #[test]
-    fn lists_end_with_and() {
-        let items: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
-        assert_eq!(
-            [list(&items[..0]), list(&items[..1]), list(&items[..2]), list(&items)],
-            ["", "a", "a and b", "a, b and c"]
-        );
-    }
 }
