@@ -1,22 +1,14 @@
-//! `spectral bench`: training steps and tasks on this machine.
+//! Training steps and tasks on this machine's processor.
 
-mod end_to_end;
-mod floor;
-mod gpu;
-mod group_times;
-
-use crate::args::{BenchArgs, BenchCommand};
-use crate::failure::{Failure, SUCCESS};
-use crate::table::Table;
+use crate::args::Arguments;
+use crate::failure::Failure;
+use crate::output::{Table, print};
 use serde_json::json;
 use spectral_env::TaskOptions;
 use spectral_nn::bench::{gemm_gflops, standard, time_step};
 
 /// Measures and prints.
-pub fn run(args: &BenchArgs) -> Result<u8, Failure> {
-    if let Some(BenchCommand::Gpu(args)) = &args.what {
-        return gpu::run(args);
-    }
+pub fn run(args: &Arguments) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds < 1e4) {
         return Err(Failure::usage("--seconds must be a positive number"));
     }
@@ -49,6 +41,5 @@ pub fn run(args: &BenchArgs) -> Result<u8, Failure> {
             json!(null),
         ]);
     }
-    table.print(args.table.json)?;
-    Ok(SUCCESS)
+    print(&if args.json { format!("{:#}", table.json()) } else { table.text() })
 }

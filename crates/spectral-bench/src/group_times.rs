@@ -1,6 +1,6 @@
 //! Updates and action selection of a group of agents on a GPU, timed by the GPU's own clock.
 
-use super::floor::{ACTIONS, BATCH, FREQUENCIES, N_STEP, SIDE, STACK};
+use crate::floor::{ACTIONS, BATCH, FREQUENCIES, N_STEP, SIDE, STACK};
 use spectral_agent::codecs::build;
 use spectral_agent::gpu::{CudaGroup, Trainee};
 use spectral_agent::lockstep::{DeviceFailure, Group, Seen};

@@ -1,20 +1,17 @@
-//! `spectral bench gpu`: populations on a GPU beside what the hardware allows.
+//! `spectral-bench gpu`: populations on a GPU, next to what the hardware allows.
 
-use super::end_to_end;
-use super::floor::{self, Floor};
-use super::group_times::{GroupTimes, Noise, Times, copy_bandwidth, measure, task, trainees};
-use crate::args::{BenchPrecision, GpuBenchArgs};
-use crate::failure::{Failure, SUCCESS};
-use crate::output::{note, print};
-use crate::table::Table;
+use crate::args::{BenchPrecision, GpuArgs};
+use crate::end_to_end;
+use crate::failure::{DEVICE, Failure};
+use crate::floor::{self, Floor};
+use crate::group_times::{GroupTimes, Noise, Times, copy_bandwidth, measure, task, trainees};
+use crate::output::{Table, note, print};
 use serde_json::{Value, json};
 use spectral_agent::gpu::{memory_bytes, spills};
 use spectral_agent::lockstep::DeviceFailure;
 use spectral_nn::cuda::{Device, DeviceInfo, Precision};
 use spectral_train::machine::{Hardware, available_memory, human_bytes};
 
-/// A device that was there and failed.
-const DEVICE: u8 = 5;
 /// A figure of the paper: five agents with five seeds, each with this many transitions.
 const FIGURE_AGENTS: usize = 25;
 const FIGURE_REPLAY: usize = 1_000_000;
@@ -28,7 +25,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(args: &GpuBenchArgs) -> Result<Wanted, Failure> {
+    fn of(args: &GpuArgs) -> Result<Wanted, Failure> {
         let seconds = args.seconds.unwrap_or(if args.end_to_end { 10.0 } else { 1.0 });
         if !(seconds > 0.0 && seconds < 1e4) {
             return Err(Failure::usage("--seconds must be a positive number, below 10000"));
@@ -55,7 +52,7 @@ pub fn failed(error: DeviceFailure) -> Failure {
 }
 
 /// Measures and prints.
-pub fn run(args: &GpuBenchArgs) -> Result<u8, Failure> {
+pub fn run(args: &GpuArgs) -> Result<(), Failure> {
     let wanted = Wanted::of(args)?;
     let device = Device::open(args.gpu).map_err(|why| Failure::usage(format!("no GPU to measure: {why}")))?;
     let info = device.info();
@@ -81,15 +78,14 @@ pub fn run(args: &GpuBenchArgs) -> Result<u8, Failure> {
                 end_to_end::run(&device, &wanted, &args.tasks, &noise, args.json)?;
             }
         }
-        return Ok(SUCCESS);
+        return Ok(());
     }
     updates(&device, &wanted, &noise, args)?;
-    memory(&device, args.json)?;
-    Ok(SUCCESS)
+    memory(&device, args.json)
 }
 
 /// Times of updates and acting for every population and precision.
-fn updates(device: &Device, wanted: &Wanted, noise: &Noise, args: &GpuBenchArgs) -> Result<(), Failure> {
+fn updates(device: &Device, wanted: &Wanted, noise: &Noise, args: &GpuArgs) -> Result<(), Failure> {
     let bandwidth = copy_bandwidth(device).map_err(failed)?;
     if args.json {
         let line = json!({ "stack": "spectral", "what": "copy", "bytes_per_second": bandwidth });
@@ -140,7 +136,7 @@ pub fn show(table: &Table, json: bool) -> Result<(), Failure> {
         note!("{}", table.text());
         return Ok(());
     }
-    table.print(false)
+    print(&table.text())
 }
 
 /// What was measured.
@@ -232,18 +228,15 @@ fn memory(device: &Device, json: bool) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Arguments, BenchCommand, Command};
+    use crate::args::{Arguments, Benchmark};
     use clap::Parser;
 
-    fn args(text: &str) -> Result<GpuBenchArgs, String> {
-        let words = format!("spectral bench gpu {text}");
+    fn args(text: &str) -> Result<GpuArgs, String> {
+        let words = format!("spectral-bench gpu {text}");
         let parsed = Arguments::try_parse_from(words.split_whitespace()).map_err(|e| e.to_string())?;
-        match parsed.command {
-            Command::Bench(bench) => match bench.what {
-                Some(BenchCommand::Gpu(args)) => Ok(args),
-                None => Err("no subcommand".into()),
-            },
-            _ => Err("another command".into()),
+        match parsed.what {
+            Some(Benchmark::Gpu(args)) => Ok(args),
+            None => Err("no subcommand".into()),
         }
     }
 

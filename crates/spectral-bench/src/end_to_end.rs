@@ -1,11 +1,10 @@
 //! Training from end to end: environments, replay, updates, through the trainer that `spectral train --device cuda` uses.
 
-use super::floor::frames_per_second;
-use super::gpu::{failed, show};
-use super::group_times::{GroupTimes, Noise, measure};
 use crate::failure::{DATA, Failure};
-use crate::output::{note, print};
-use crate::table::{Table, count, number};
+use crate::floor::frames_per_second;
+use crate::gpu::{failed, show};
+use crate::group_times::{GroupTimes, Noise, measure};
+use crate::output::{Table, note, number, print};
 use serde_json::{Value, json};
 use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{Observation, ObservationSpec};
@@ -228,7 +227,7 @@ fn task_limit(plan: &Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Fai
 /// Frames a second of the whole population, once learning is under way.
 fn train(plan: Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Failure> {
     let folder = Scratch::new();
-    let mut trainer = Trainer::create(&folder.0, plan, workshop, "spectral bench gpu --end-to-end")?;
+    let mut trainer = Trainer::create(&folder.0, plan, workshop, "spectral-bench gpu --end-to-end")?;
     let device = trained_on(&folder.0);
     if !device.starts_with("cuda") {
         return Err(Failure::usage(format!(
@@ -253,8 +252,8 @@ fn watch(trainer: &mut Trainer, seconds: f64) -> Result<f64, Failure> {
         Failure::usage(format!(
             "learning had not started after {} s: the agents had played {} frames, and the slowest needs {}",
             PATIENCE.as_secs(),
-            count(state.latest.1),
-            count(SETTLED)
+            state.latest.1,
+            SETTLED
         ))
     })
 }
@@ -338,7 +337,7 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::bench::group_times::Times;
+    use crate::group_times::Times;
     use spectral_agent::settings::Setting;
 
     const WANTED: Wanted = Wanted { gpu: 1, precision: Precision::Bf16, agents: 20, groups: 0, seconds: 1.0 };
