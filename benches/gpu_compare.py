@@ -1,4 +1,4 @@
-"""Merges the JSON lines of `spectral bench gpu --json` and of its peers, and prints their ratios beside the bars.
+"""Merges the JSON lines of `spectral-bench gpu --json` and of its peers, and prints their ratios beside the bars.
 
     python gpu_compare.py FILE...
 

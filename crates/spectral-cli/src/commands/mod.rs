@@ -1,6 +1,5 @@
 //! One file per command.
 
-mod bench;
 mod decompose;
 mod demo;
 mod doctor;
@@ -32,7 +31,6 @@ pub fn run(command: Command) -> Result<u8, Failure> {
         Command::Agents(args) => lists::agents(&args),
         Command::Roms(args) => roms::run(&args.action),
         Command::Decompose(args) => decompose::run(&args),
-        Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
