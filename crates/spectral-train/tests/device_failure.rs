@@ -146,16 +146,17 @@ fn assert_device_blamed(error: &TrainError) {
 
 #[test]
 fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
-    let (scratch, plan) = (Scratch::new("checkpoint"), plan());
+    let (scratch, run) = (Scratch::new("checkpoint"), resolved());
+    let plan = &run.plan;
     let fresh = |lost| Failing { population: CpuPopulation::new(&run).unwrap(), lost };
-    let dir = RunDir::create(&scratch.0, &plan, "test", "cpu").unwrap();
+    let dir = RunDir::create(&scratch.0, &run, &Registry::default(), "test").unwrap();
     let _lock = dir.lock().unwrap();
     let mut population = fresh(3);
     for (number, agent) in plan.agents.iter().enumerate() {
         let columns = population.metric_columns(number);
         population.actor(number).create_files(&dir.agent(&agent.id), &columns).unwrap();
     }
-    let mut checkpoints = Checkpoints::new(&dir, &plan, false);
+    let mut checkpoints = Checkpoints::new(&dir, plan, false);
     assert_eq!(checkpoints.last(), None);
     train(&mut population, 120);
     checkpoints.write(&mut population).unwrap();
@@ -171,15 +172,15 @@ fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
     assert!(saved.contains_key(&last));
     // A device that fails while it is read is not taken for a damaged file.
     let mut gone = fresh(0);
-    let read = Checkpoints::load(&dir, &plan, &mut gone, None, false);
+    let read = Checkpoints::load(&dir, plan, &mut gone, None, false);
     assert_device_blamed(&read.err().unwrap());
     // A file that is damaged still is, and the checkpoint itself is as good as ever.
     let mut whole = fresh(3);
     std::fs::write(&last, &saved[&last][..saved[&last].len() - 9]).unwrap();
-    let read = Checkpoints::load(&dir, &plan, &mut whole, None, false);
+    let read = Checkpoints::load(&dir, plan, &mut whole, None, false);
     assert!(matches!(read.err().unwrap(), TrainError::Data(text) if text.contains("cut short")));
     std::fs::write(&last, &saved[&last]).unwrap();
-    let loaded = Checkpoints::load(&dir, &plan, &mut whole, None, false).unwrap().unwrap();
+    let loaded = Checkpoints::load(&dir, plan, &mut whole, None, false).unwrap().unwrap();
     assert_eq!(loaded.checkpoints.last(), Some(last.as_path()));
     assert!((0..3).all(|agent| whole.actor(agent).frames() == 120));
 }
