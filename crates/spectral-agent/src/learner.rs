@@ -6,6 +6,7 @@
 
 mod saving;
 
+#[cfg(feature = "cuda")]
 pub(crate) use saving::LearnerState;
 
 use crate::codecs::{Affine, Codec, Rows};
