@@ -1,6 +1,6 @@
 //! Agents on a GPU against the same agents on the CPU: the same draws, decisions, statistics, files; numbers up to rounding.
 
-use spectral_agent::codecs::build;
+use spectral_agent::codecs::{Codec, build};
 use spectral_agent::gpu::{CudaGroup, Trainee};
 use spectral_agent::learner::Learner;
 use spectral_agent::lockstep::{CpuGroup, Group, Seen};
@@ -11,6 +11,7 @@ use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{ObservationSpec, TaskSpec};
 use spectral_nn::cuda::{Device, Precision};
 use std::io::Write as _;
+use std::sync::Arc;
 
 fn device() -> Option<Device> {
     match Device::open(0) {
@@ -29,17 +30,37 @@ fn task(observation: ObservationSpec) -> TaskSpec {
 
 const ATARI: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
 
-fn trainees(texts: &[&str], replay: usize) -> Vec<Trainee> {
-    let one = |(i, text): (usize, &&str)| {
-        let mut settings = AgentSettings { replay, learning_rate: 1e-4, ..Default::default() };
-        for pair in text.split(' ').filter(|t| !t.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap();
-            settings.set(key, value).unwrap();
-        }
-        let codec = build(&settings).unwrap();
-        Trainee { settings, codec, seed: 10 + i as u64 }
+/// Every codec, at defaults and at its main variants.
+fn variants() -> Vec<(String, AgentSettings, Arc<dyn Codec>)> {
+    let texts = [
+        "codec=spectral",
+        "codec=clipped",
+        "codec=compressed",
+        "codec=popart",
+        "codec=categorical",
+        "codec=spectral weights=exponential encoding=binary",
+        "codec=categorical targets=projection support=sqrt readout=mean",
+    ];
+    texts.iter().map(|text| variant(text)).collect()
+}
+
+fn variant(text: &str) -> (String, AgentSettings, Arc<dyn Codec>) {
+    let mut settings = AgentSettings { learning_rate: 1e-4, ..Default::default() };
+    for pair in text.split(' ') {
+        let (key, value) = pair.split_once('=').unwrap();
+        settings.set(key, value).unwrap();
+    }
+    let codec = build(&settings).unwrap();
+    (text.into(), settings, codec)
+}
+
+fn trainees(variants: Vec<(String, AgentSettings, Arc<dyn Codec>)>, replay: usize) -> Vec<Trainee> {
+    let one = |(seed, (_, settings, codec))| Trainee {
+        settings: AgentSettings { replay, ..settings },
+        codec,
+        seed,
     };
-    texts.iter().enumerate().map(one).collect()
+    (10..).zip(variants).map(one).collect()
 }
 
 fn on_cpu(task: &TaskSpec, trainees: &[Trainee]) -> CpuGroup {
@@ -107,26 +128,16 @@ fn distance(a: &[f32], b: &[f32]) -> f64 {
     sum(&|i| f64::from(a[i]) - f64::from(b[i])) / sum(&|i| f64::from(b[i]))
 }
 
-const ALL: [&str; 7] = [
-    "codec=spectral",
-    "codec=clipped",
-    "codec=compressed",
-    "codec=popart",
-    "codec=categorical",
-    "codec=spectral weights=exponential encoding=binary",
-    "codec=categorical targets=projection support=sqrt readout=mean",
-];
-
 #[test]
 fn a_gpu_learns_what_the_cpu_learns() {
     let Some(device) = device() else { return };
-    for (name, observation, texts, replay) in [
-        ("pixels, all codecs", ATARI, &ALL[..], 60),
-        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, &ALL[..], 50),
-        ("alone", ATARI, &ALL[..1], 500),
+    for (name, observation, variants, replay) in [
+        ("pixels, all codecs", ATARI, variants(), 60),
+        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, variants(), 50),
+        ("alone", ATARI, vec![variant("codec=spectral")], 500),
     ] {
         let task = task(observation);
-        let trainees = trainees(texts, replay);
+        let trainees = trainees(variants, replay);
         for (precision, most) in [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 5e-3)] {
             let mut gpu = CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
             let mut cpu = on_cpu(&task, &trainees);
@@ -170,7 +181,7 @@ fn a_gpu_learns_what_the_cpu_learns() {
 fn a_gpu_repeats_itself_and_resumes() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(&ALL, 60);
+    let trainees = trainees(variants(), 60);
     for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
         let make = || CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
         let (mut first, mut second) = (make(), make());
@@ -206,7 +217,8 @@ fn a_gpu_repeats_itself_and_resumes() {
 fn an_agent_that_is_not_finite_stops_alone() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(&["codec=compressed learning_rate=1e30", "codec=spectral"], 200);
+    let variants = ["codec=compressed learning_rate=1e30", "codec=spectral"].map(variant);
+    let trainees = trainees(variants.to_vec(), 200);
     let mut group = CudaGroup::new(&device, Precision::Bf16, &task, trainees).unwrap();
     play(&mut group, &task, 0..100);
     let decisions = group.wait().unwrap().to_vec();
@@ -220,14 +232,14 @@ fn what_a_gpu_cannot_do_is_refused() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
     for text in ["dueling=true", "prioritised=true", "double=true"] {
-        let trainees = trainees(&[text], 100);
+        let trainees = trainees(vec![variant(text)], 100);
         let error = CudaGroup::new(&device, Precision::Bf16, &task, trainees).err().unwrap();
         assert!(error.0.contains("--device cpu"), "{error}");
     }
-    let mixed = trainees(&["batch=32", "batch=16"], 100);
+    let mixed = trainees(["batch=32", "batch=16"].map(variant).to_vec(), 100);
     assert!(CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap().0.contains("share"));
     // More than the device and the machine have together.
-    let huge = trainees(&["codec=clipped"], 1 << 28);
+    let huge = trainees(vec![variant("codec=clipped")], 1 << 28);
     let error = CudaGroup::new(&device, Precision::Bf16, &task, huge).err().unwrap();
     assert!(error.0.contains("replay"), "{error}");
 }
