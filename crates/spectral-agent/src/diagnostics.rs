@@ -98,7 +98,7 @@ impl Diagnostics {
     }
 
     /// Every sum in one row, as a device holds them: rows, q, |TD error|, loss; three per frequency; three per score.
-    pub(crate) fn to_sums(&self) -> Vec<f64> {
+    pub fn to_sums(&self) -> Vec<f64> {
         let mut sums = vec![self.rows, self.q, self.td_abs, self.loss];
         sums.extend(self.per_frequency.as_flattened());
         sums.extend(self.per_score.as_flattened());
@@ -106,7 +106,7 @@ impl Diagnostics {
     }
 
     /// Takes over what [`to_sums`](Diagnostics::to_sums) gave.
-    pub(crate) fn take_sums(&mut self, sums: &[f64]) {
+    pub fn take_sums(&mut self, sums: &[f64]) {
         (self.rows, self.q, self.td_abs, self.loss) = (sums[0], sums[1], sums[2], sums[3]);
         let (frequencies, scores) = sums[4..].split_at(self.per_frequency.as_flattened().len());
         self.per_frequency.as_flattened_mut().copy_from_slice(frequencies);

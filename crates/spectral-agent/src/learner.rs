@@ -4,8 +4,11 @@
 //! action by decoded value → targets → the codec's `before_forward` (Pop-Art moves its last layer here) → online network
 //! → the codec's gradient → error-magnitude correction, importance weights, division by the batch → backward → Adam.
 
+#[cfg(feature = "testing")]
+pub(crate) mod device_comparison;
 mod saving;
 
+#[cfg(feature = "cuda")]
 pub(crate) use saving::LearnerState;
 
 use crate::codecs::{Affine, Codec, Rows};
@@ -492,7 +495,5 @@ fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64]) -> (usize, f32) {
     best
 }
 
-#[cfg(test)]
-mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -51,3 +51,5 @@ pub mod learner;
 pub mod lockstep;
 pub mod replay;
 pub mod settings;
+#[cfg(feature = "testing")]
+pub mod testing;

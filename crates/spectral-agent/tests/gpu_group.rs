@@ -1,6 +1,6 @@
 //! Agents on a GPU against the same agents on the CPU: the same draws, decisions, statistics, files; numbers up to rounding.
 
-use spectral_agent::codecs::{configure, test_variants};
+use spectral_agent::codecs::{Codec, configure, test_variants};
 use spectral_agent::gpu::{CudaGroup, Trainee};
 use spectral_agent::learner::Learner;
 use spectral_agent::lockstep::{CpuGroup, Group, Seen};
@@ -11,6 +11,7 @@ use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{ObservationSpec, TaskSpec};
 use spectral_nn::cuda::{Device, Precision};
 use std::io::Write as _;
+use std::sync::Arc;
 
 fn device() -> Option<Device> {
     match Device::open(0) {
@@ -29,13 +30,24 @@ fn task(observation: ObservationSpec) -> TaskSpec {
 
 const ATARI: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
 
-fn trainees(texts: &[&str], replay: usize) -> Vec<Trainee> {
-    let one = |(i, text): (usize, &&str)| {
-        let settings = AgentSettings { replay, learning_rate: 1e-4, ..Default::default() };
-        let (settings, codec) = configure(text, settings).unwrap();
-        Trainee { settings, codec, seed: 10 + i as u64 }
+/// Every codec, at defaults and at its main variants.
+fn variants() -> Vec<(String, AgentSettings, Arc<dyn Codec>)> {
+    test_variants().iter().map(|text| variant(text)).collect()
+}
+
+fn variant(text: &str) -> (String, AgentSettings, Arc<dyn Codec>) {
+    let (settings, codec) =
+        configure(text, AgentSettings { learning_rate: 1e-4, ..Default::default() }).unwrap();
+    (text.into(), settings, codec)
+}
+
+fn trainees(variants: Vec<(String, AgentSettings, Arc<dyn Codec>)>, replay: usize) -> Vec<Trainee> {
+    let one = |(seed, (_, settings, codec))| Trainee {
+        settings: AgentSettings { replay, ..settings },
+        codec,
+        seed,
     };
-    texts.iter().enumerate().map(one).collect()
+    (10..).zip(variants).map(one).collect()
 }
 
 fn on_cpu(task: &TaskSpec, trainees: &[Trainee]) -> CpuGroup {
@@ -106,15 +118,13 @@ fn distance(a: &[f32], b: &[f32]) -> f64 {
 #[test]
 fn a_gpu_learns_what_the_cpu_learns() {
     let Some(device) = device() else { return };
-    let variants = test_variants();
-    let all: Vec<&str> = variants.iter().map(String::as_str).collect();
-    for (name, observation, texts, replay) in [
-        ("pixels, all codecs", ATARI, &all[..], 60),
-        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, &all[..], 50),
-        ("alone", ATARI, &all[..1], 500),
+    for (name, observation, variants, replay) in [
+        ("pixels, all codecs", ATARI, variants(), 60),
+        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, variants(), 50),
+        ("alone", ATARI, vec![variant("spectral")], 500),
     ] {
         let task = task(observation);
-        let trainees = trainees(texts, replay);
+        let trainees = trainees(variants, replay);
         for (precision, most) in [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 5e-3)] {
             let mut gpu = CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
             let mut cpu = on_cpu(&task, &trainees);
@@ -158,7 +168,7 @@ fn a_gpu_learns_what_the_cpu_learns() {
 fn a_gpu_repeats_itself_and_resumes() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(&test_variants().iter().map(String::as_str).collect::<Vec<_>>(), 60);
+    let trainees = trainees(variants(), 60);
     for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
         let make = || CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
         let (mut first, mut second) = (make(), make());
@@ -194,7 +204,8 @@ fn a_gpu_repeats_itself_and_resumes() {
 fn an_agent_that_is_not_finite_stops_alone() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(&["compressed learning_rate=1e30", "spectral"], 200);
+    let variants = ["compressed learning_rate=1e30", "spectral"].map(variant);
+    let trainees = trainees(variants.to_vec(), 200);
     let mut group = CudaGroup::new(&device, Precision::Bf16, &task, trainees).unwrap();
     play(&mut group, &task, 0..100);
     let decisions = group.wait().unwrap().to_vec();
@@ -208,14 +219,14 @@ fn what_a_gpu_cannot_do_is_refused() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
     for text in ["dueling=true", "prioritised=true", "double=true"] {
-        let trainees = trainees(&[text], 100);
+        let trainees = trainees(vec![variant(text)], 100);
         let error = CudaGroup::new(&device, Precision::Bf16, &task, trainees).err().unwrap();
         assert!(error.0.contains("--device cpu"), "{error}");
     }
-    let mixed = trainees(&["spectral batch=32", "spectral batch=16"], 100);
+    let mixed = trainees(["spectral batch=32", "spectral batch=16"].map(variant).to_vec(), 100);
     assert!(CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap().0.contains("share"));
     // More than the device and the machine have together.
-    let huge = trainees(&["clipped"], 1 << 28);
+    let huge = trainees(vec![variant("clipped")], 1 << 28);
     let error = CudaGroup::new(&device, Precision::Bf16, &task, huge).err().unwrap();
     assert!(error.0.contains("replay"), "{error}");
 }

@@ -9,12 +9,15 @@
 //! which task and no sum is ever split among them, so results do not depend on population or threads. Fully connected
 //! layers skip the zeros that rectifiers leave when an agent's own activations hold enough of them; the sums stay the
 //! same to the last bit.
+//!
+//! The feature `cuda` adds populations on an NVIDIA GPU.
 
 mod access;
 mod architecture;
 mod backend;
 pub mod bench;
 mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod layout;
 mod network;

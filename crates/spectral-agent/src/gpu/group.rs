@@ -5,7 +5,7 @@ mod needs;
 mod state;
 mod steps;
 
-pub use needs::{memory_bytes, spills, unsupported};
+pub use needs::{memory_bytes, spills};
 
 use super::abi::{self, Agent, Counters, Staged};
 use super::ring::{Ring, frame_bytes};

@@ -1,18 +1,16 @@
 //! Agents on a GPU: the learner's own kernels, as CUDA C that is compiled when a group is made.
 //!
 //! [`source`] puts the text together: the group's constants, the structures that host and device share ([`abi`]), the
-//! codecs that are present and the kernels of `learner.cu`. Tests run the same text on the CPU and compare it with
-//! [`Learner`](crate::learner::Learner).
+//! codecs that are present and the kernels of `learner.cu`. `testing` runs the same text on the CPU and compares it with
+//! [`Learner`](crate::learner::Learner). What talks to a device needs the feature `cuda`.
 
 pub mod abi;
-#[cfg(test)]
-mod driver;
-#[cfg(test)]
-pub(crate) mod emulator;
+#[cfg(feature = "cuda")]
 mod group;
-#[cfg(test)]
-mod nvrtc;
+#[cfg(feature = "cuda")]
 mod ring;
 pub mod source;
 
-pub use group::{CudaGroup, Trainee, memory_bytes, spills, unsupported};
+#[cfg(feature = "cuda")]
+pub use group::{CudaGroup, Trainee, memory_bytes, spills};
+pub use source::unsupported;

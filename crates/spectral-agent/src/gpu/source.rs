@@ -1,6 +1,7 @@
 //! The text of the learner's kernels for one group of agents.
 
 use crate::codecs::Codec;
+use crate::settings::AgentSettings;
 use spectral_env::ObservationSpec;
 use std::fmt::Write;
 
@@ -29,6 +30,14 @@ impl std::fmt::Display for Unsupported {
 }
 
 impl std::error::Error for Unsupported {}
+
+/// Why these settings cannot be trained on a GPU, if they cannot.
+pub fn unsupported(settings: &AgentSettings) -> Option<String> {
+    let named =
+        [(settings.dueling, "dueling"), (settings.prioritised, "prioritised"), (settings.double, "double")];
+    let (_, name) = named.into_iter().find(|(on, _)| *on)?;
+    Some(format!("{name}=true is not made for GPUs; turn it off, or use --device cpu"))
+}
 
 /// What all agents of a group have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,21 +2,12 @@
 
 use super::{MARGIN, Trainee};
 use crate::gpu::ring::frame_bytes;
-use crate::gpu::source::MOST_ROWS;
+use crate::gpu::source::{MOST_ROWS, unsupported};
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
-use crate::settings::AgentSettings;
 use spectral_env::TaskSpec;
 use spectral_nn::Architecture;
 use spectral_nn::cuda::{Precision, Trunk};
-
-/// Why these settings cannot be trained on a GPU, if they cannot.
-pub fn unsupported(settings: &AgentSettings) -> Option<String> {
-    let named =
-        [(settings.dueling, "dueling"), (settings.prioritised, "prioritised"), (settings.double, "double")];
-    let (_, name) = named.into_iter().find(|(on, _)| *on)?;
-    Some(format!("{name}=true is not made for GPUs; turn it off, or use --device cpu"))
-}
 
 /// What a population needs, in bytes: on the device without observations, and for each agent's observations, which may lie
 /// in the host's memory.

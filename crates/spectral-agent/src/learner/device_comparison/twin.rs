@@ -2,8 +2,8 @@
 
 use super::CAPACITY;
 use crate::gpu::abi;
-use crate::gpu::emulator::Emulator;
 use crate::learner::Learner;
+use crate::testing::Emulator;
 use spectral_env::ObservationSpec;
 use spectral_nn::Which;
 

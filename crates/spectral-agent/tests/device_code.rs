@@ -1,0 +1,182 @@
+//! The device code of every codec against its Rust code, and through NVIDIA's compiler; and that a difference is found.
+
+use spectral_agent::codecs::{Codec, DeviceCodec, Rows, build, squared_error_gradient};
+use spectral_agent::settings::AgentSettings;
+use spectral_agent::testing::{
+    BOARDS, Comparison, Runner, SCREENS, VECTORS, Variant, compare_device_code, compare_group,
+};
+use spectral_env::ObservationSpec;
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// Every codec, at defaults and at its main variants.
+fn variants() -> Vec<(String, AgentSettings, Arc<dyn Codec>)> {
+    let texts = [
+        "codec=clipped",
+        "codec=compressed",
+        "codec=compressed transform=log error_correction=false",
+        "codec=popart",
+        "codec=spectral",
+        "codec=spectral weights=exponential undo_last_layer=false",
+        "codec=spectral encoding=binary weights=uniform",
+        "codec=spectral base=3 max_frequency=6",
+        "codec=categorical",
+        "codec=categorical targets=projection support=sqrt readout=mean support_max=2000 atoms=33",
+    ];
+    texts.iter().map(|text| variant(text)).collect()
+}
+
+fn variant(text: &str) -> Variant {
+    // Statistics that move within a short life.
+    let mut settings = AgentSettings { statistics_rate: 0.05, ..Default::default() };
+    for pair in text.split(' ') {
+        let (key, value) = pair.split_once('=').unwrap();
+        settings.set(key, value).unwrap();
+    }
+    let codec = build(&settings).unwrap();
+    (text.into(), settings, codec)
+}
+
+/// The variants that have one of these names.
+fn named(names: &[&str]) -> Vec<Variant> {
+    let found: Vec<Variant> =
+        variants().into_iter().filter(|(name, ..)| names.contains(&name.as_str())).collect();
+    assert_eq!(found.len(), names.len());
+    found
+}
+
+/// Compares a group over one life; returns the updates that were compared, if any were.
+fn agree(agents: &[Variant], observation: ObservationSpec, runner: Runner) -> Option<usize> {
+    match compare_group(agents, observation, runner).unwrap_or_else(|why| panic!("{why}")) {
+        Comparison::Agreed { updates, .. } => Some(updates),
+        Comparison::Skipped(why) => {
+            say(&why);
+            None
+        }
+    }
+}
+
+/// Not `eprintln`, which the test harness hides.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[test]
+fn screens_agree_to_the_bit() {
+    let Some(updates) = agree(&variants(), SCREENS, Runner::Serial) else { return };
+    assert!(updates > 200, "{updates} updates were compared");
+}
+
+#[test]
+fn boards_agree_to_the_bit() {
+    agree(&named(&["codec=popart", "codec=spectral"]), BOARDS, Runner::Serial);
+}
+
+#[test]
+fn vectors_agree_to_the_bit() {
+    agree(&named(&["codec=compressed", "codec=categorical"]), VECTORS, Runner::Serial);
+}
+
+#[test]
+fn teams_of_threads_agree_but_for_rounding() {
+    agree(&variants(), SCREENS, Runner::Teams);
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn a_gpu_agrees_but_for_rounding() {
+    agree(&variants(), SCREENS, Runner::Gpu);
+}
+
+/// A codec from outside the library, whose device code divides by a number of its own.
+#[derive(Debug)]
+struct Scaled {
+    by: f32,
+    on_device: f64,
+    source: &'static str,
+}
+
+impl Codec for Scaled {
+    fn outputs(&self) -> usize {
+        1
+    }
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {
+        out[0] += factor * (reward / self.by);
+    }
+    fn decode(&self, outputs: &[f32], _: &[f64]) -> f32 {
+        outputs[0] * self.by
+    }
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _: &[f64], out: &mut [f32]) {
+        out[0] = encoded[0] + bootstrap * next[0];
+    }
+    fn gradient(&self, rows: &Rows<'_>, _: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
+        squared_error_gradient(rows, gradients);
+        trunk.fill(1.0);
+    }
+    fn device(&self) -> Option<DeviceCodec> {
+        Some(DeviceCodec { name: "Scaled", source: self.source, constants: vec![self.on_device] })
+    }
+}
+
+const SCALED: &str = "
+struct Scaled : CodecDefaults<Scaled> {
+    static __device__ void encode(const Agent& agent, float reward, float factor, float* out) {
+        if (lane() == 0) out[0] += factor * (reward / (float)agent.codec[0]);
+    }
+    static __device__ float decode(const Agent& agent, const float* outputs, const double*) {
+        return outputs[0] * (float)agent.codec[0];
+    }
+    static __device__ void target(const Agent&, const float* encoded, float bootstrap, const float* next, float* out) {
+        if (lane() == 0) out[0] = encoded[0] + bootstrap * next[0];
+    }
+};
+";
+
+#[test]
+fn a_codec_of_ones_own_is_checked_and_its_faults_are_found() {
+    let compare = |codec: Scaled| compare_device_code(&AgentSettings::default(), Arc::new(codec));
+    match compare(Scaled { by: 10.0, on_device: 10.0, source: SCALED }).unwrap() {
+        Comparison::Agreed { updates, .. } => assert!(updates > 100, "{updates}"),
+        Comparison::Skipped(why) => return say(&why),
+    }
+    // The last bit of a constant.
+    let error = compare(Scaled { by: 10.0, on_device: 10.000001, source: SCALED }).unwrap_err();
+    assert!(error.contains("Scaled") && error.contains("in the learner"), "{error}");
+    let error = compare(Scaled { by: 10.0, on_device: 10.0, source: "struct Scaled { oops };" }).unwrap_err();
+    assert!(error.contains("oops"), "{error}");
+    let double = AgentSettings { double: true, ..Default::default() };
+    let codec = Arc::new(Scaled { by: 10.0, on_device: 10.0, source: SCALED });
+    assert!(compare_device_code(&double, codec).unwrap_err().contains("double"));
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn every_group_of_codecs_compiles() {
+    use spectral_agent::gpu::source::MOST_ROWS;
+    use spectral_agent::testing::{Compilation, compile_device_code};
+    const SCREEN: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
+    const BOARD: ObservationSpec = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
+    let (board, vector) = (named(&["codec=popart", "codec=spectral"]), variants().split_off(8));
+    // As much shared memory as any group can ask for.
+    let large = vec![variant("codec=categorical atoms=4096"), variant("codec=popart")];
+    for (agents, observation, batch) in [
+        (&variants(), SCREEN, 32),
+        (&named(&["codec=spectral"]), SCREEN, 32),
+        (&[&board[..], &board[..1]].concat(), BOARD, 7),
+        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32),
+        (&large, BOARD, MOST_ROWS),
+    ] {
+        let codecs: Vec<&dyn Codec> = agents.iter().map(|(_, _, codec)| codec.as_ref()).collect();
+        let image = match compile_device_code(&codecs, observation, batch).unwrap_or_else(|e| panic!("{e}")) {
+            Compilation::Compiled(image) => image,
+            Compilation::Skipped(why) => return say(&why),
+        };
+        for kernel in ["enter", "record", "gather", "targets", "gradients", "choose", "refresh"] {
+            let section = format!(".text.{kernel}\0");
+            let found = image.windows(section.len()).any(|bytes| bytes == section.as_bytes());
+            assert!(found, "{codecs:?} lack the kernel {kernel}");
+        }
+    }
+    let without_headers = spectral_nn::cuda::check("header", "#include <cuda.h>", "sm_90");
+    assert!(without_headers.is_err(), "a header that is not there");
+}
