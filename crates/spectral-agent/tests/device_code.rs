@@ -1,6 +1,6 @@
 //! The device code of every codec against its Rust code, and through NVIDIA's compiler; and that a difference is found.
 
-use spectral_agent::codecs::{Codec, DeviceCodec, Rows, build, squared_error_gradient};
+use spectral_agent::codecs::{Codec, DeviceCodec, Rows, configure, squared_error_gradient, test_variants};
 use spectral_agent::settings::AgentSettings;
 use spectral_agent::testing::{
     BOARDS, Comparison, Runner, SCREENS, VECTORS, Variant, compare_device_code, compare_group,
@@ -11,29 +11,14 @@ use std::sync::Arc;
 
 /// Every codec, at defaults and at its main variants.
 fn variants() -> Vec<(String, AgentSettings, Arc<dyn Codec>)> {
-    let texts = [
-        "codec=clipped",
-        "codec=compressed",
-        "codec=compressed transform=log error_correction=false",
-        "codec=popart",
-        "codec=spectral",
-        "codec=spectral weights=exponential undo_last_layer=false",
-        "codec=spectral encoding=binary weights=uniform",
-        "codec=spectral base=3 max_frequency=6",
-        "codec=categorical",
-        "codec=categorical targets=projection support=sqrt readout=mean support_max=2000 atoms=33",
-    ];
-    texts.iter().map(|text| variant(text)).collect()
+    test_variants().iter().map(|text| variant(text)).collect()
 }
 
 fn variant(text: &str) -> Variant {
-    // Statistics that move within a short life.
-    let mut settings = AgentSettings { statistics_rate: 0.05, ..Default::default() };
-    for pair in text.split(' ') {
-        let (key, value) = pair.split_once('=').unwrap();
-        settings.set(key, value).unwrap();
-    }
-    let codec = build(&settings).unwrap();
+    // Statistics that move within a short life, where there are any.
+    let fast = format!("{text} statistics_rate=0.05");
+    let built = configure(&fast, AgentSettings::default());
+    let (settings, codec) = built.or_else(|_| configure(text, AgentSettings::default())).unwrap();
     (text.into(), settings, codec)
 }
 
@@ -69,12 +54,12 @@ fn screens_agree_to_the_bit() {
 
 #[test]
 fn boards_agree_to_the_bit() {
-    agree(&named(&["codec=popart", "codec=spectral"]), BOARDS, Runner::Serial);
+    agree(&named(&["popart", "spectral"]), BOARDS, Runner::Serial);
 }
 
 #[test]
 fn vectors_agree_to_the_bit() {
-    agree(&named(&["codec=compressed", "codec=categorical"]), VECTORS, Runner::Serial);
+    agree(&named(&["compressed", "categorical"]), VECTORS, Runner::Serial);
 }
 
 #[test]
@@ -156,12 +141,12 @@ fn every_group_of_codecs_compiles() {
     use spectral_agent::testing::{Compilation, compile_device_code};
     const SCREEN: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
     const BOARD: ObservationSpec = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
-    let (board, vector) = (named(&["codec=popart", "codec=spectral"]), variants().split_off(8));
+    let (board, vector) = (named(&["popart", "spectral"]), variants().split_off(8));
     // As much shared memory as any group can ask for.
-    let large = vec![variant("codec=categorical atoms=4096"), variant("codec=popart")];
+    let large = vec![variant("categorical atoms=4096"), variant("popart")];
     for (agents, observation, batch) in [
         (&variants(), SCREEN, 32),
-        (&named(&["codec=spectral"]), SCREEN, 32),
+        (&named(&["spectral"]), SCREEN, 32),
         (&[&board[..], &board[..1]].concat(), BOARD, 7),
         (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32),
         (&large, BOARD, MOST_ROWS),

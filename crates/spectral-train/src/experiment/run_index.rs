@@ -14,12 +14,8 @@ use crate::run_dir::RunDir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-<<<<<<< HEAD:crates/spectral-train/src/experiment/run_index.rs
-/// How many folders deep run directories are looked for; reports look as deep.
-=======
 /// How many folders deep run directories are searched for. The report searches equally deep (`SEARCH_DEPTH` in
 /// `spectral-report/src/run/read.rs`); the two crates share no code, so the number stands in both.
->>>>>>> names:crates/spectral-train/src/experiment/shelf.rs
 const DEPTH: usize = 4;
 /// The share of available memory that a population may plan to use.
 const MEMORY_SHARE: f64 = 0.9;
