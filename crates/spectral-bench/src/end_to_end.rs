@@ -10,14 +10,17 @@ use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{Observation, ObservationSpec};
 use spectral_nn::cuda::{Device, Precision};
 use spectral_train::config::Configuration;
+use spectral_train::control::Control;
+use spectral_train::devices::DeviceChoice;
 use spectral_train::pipeline::group_sizes;
 use spectral_train::plan::Plan;
+use spectral_train::registry::Registry;
+use spectral_train::resolve::ResolvedRun;
 use spectral_train::trainer::{AgentProgress, Observer, Trainer};
-use spectral_train::workshop::Workshop;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Frames before the first update: a thousand steps.
@@ -67,21 +70,24 @@ pub fn run(
         "binds",
         "share",
     ]);
-    let workshop = Workshop::default();
+    let registry = Registry::default();
     for name in tasks {
         let plan = plan(name, wanted).map_err(Failure::from)?;
-        if let Err(why) = workshop.task(&plan) {
-            note!("{name} is not measured: {why}");
-            continue;
-        }
-        let tasks_allow = task_limit(&plan, &workshop, wanted.seconds.min(3.0))?;
+        let on_cpu = match resolve_on_cpu(&plan) {
+            Ok(run) => run,
+            Err(why) => {
+                note!("{name} is not measured: {why}");
+                continue;
+            }
+        };
+        let tasks_allow = task_limit(&on_cpu, wanted.seconds.min(3.0))?;
         let sizes = group_sizes(&plan);
         for &size in &sizes {
             if let Entry::Vacant(unknown) = by_size.entry(size) {
                 unknown.insert(times(size)?);
             }
         }
-        let rate = train(plan, &workshop, wanted.seconds)?;
+        let rate = train(plan, &registry, wanted.seconds)?;
         let limits = Limits::new(&whole, &sizes, &by_size, tasks_allow);
         if json {
             print(&line(name, wanted, rate, &limits, &whole).to_string())?;
@@ -173,21 +179,26 @@ fn plan(task: &str, wanted: &Wanted) -> Result<Plan, spectral_train::error::Trai
         ("groups", wanted.groups.to_string()),
     ];
     for (key, value) in pairs {
-        config.add(key, value)?;
+        config.add(key, value);
     }
     if !task.starts_with("atari/") {
-        config.add("observation", "pixels".into())?;
-        config.add("frame_skip", "4".into())?;
+        config.add("observation", "pixels");
+        config.add("frame_skip", "4");
     }
-    config.plan()
+    Registry::default().plan(&config)
+}
+
+/// The same population without a GPU: its tasks can be made wherever their files are.
+fn resolve_on_cpu(plan: &Plan) -> Result<ResolvedRun, spectral_train::error::TrainError> {
+    Registry::default().resolve_plan(plan.with(|run| run.device = DeviceChoice::Cpu))
 }
 
 /// Frames a second of all cores that do nothing but play at random and look.
-fn task_limit(plan: &Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Failure> {
+fn task_limit(run: &ResolvedRun, seconds: f64) -> Result<f64, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut envs = Vec::new();
     for _ in 0..cores {
-        envs.push(workshop.task(plan)?);
+        envs.push(run.make_task()?);
     }
     let frames = AtomicU64::new(0);
     let (limit, begun) = (Duration::from_secs_f64(seconds), Instant::now());
@@ -225,9 +236,14 @@ fn task_limit(plan: &Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Fai
 }
 
 /// Frames a second of the whole population, once learning is under way.
-fn train(plan: Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Failure> {
+fn train(plan: Plan, registry: &Registry, seconds: f64) -> Result<f64, Failure> {
     let folder = Scratch::new();
-    let mut trainer = Trainer::create(&folder.0, plan, workshop, "spectral-bench gpu --end-to-end")?;
+    let mut trainer = Trainer::create(
+        &folder.0,
+        registry.resolve_plan(plan)?,
+        registry,
+        "spectral-bench gpu --end-to-end",
+    )?;
     let device = trained_on(&folder.0);
     if !device.starts_with("cuda") {
         return Err(Failure::usage(format!(
@@ -239,9 +255,8 @@ fn train(plan: Plan, workshop: &Workshop, seconds: f64) -> Result<f64, Failure> 
 
 /// Lets a run go on until its rate is known.
 fn watch(trainer: &mut Trainer, seconds: f64) -> Result<f64, Failure> {
-    let clock =
-        Clock { seconds, made: Instant::now(), state: Mutex::default(), stop: AtomicBool::new(false) };
-    let outcome = trainer.run(&clock, &clock.stop)?;
+    let clock = Clock { seconds, made: Instant::now(), state: Mutex::default(), stop: trainer.control() };
+    let outcome = trainer.run_watched(&clock)?;
     if let Some((number, reason)) =
         outcome.agents.iter().enumerate().find_map(|(n, a)| Some((n, a.stopped.as_ref()?)))
     {
@@ -271,7 +286,7 @@ struct Clock {
     seconds: f64,
     made: Instant,
     state: Mutex<Counted>,
-    stop: AtomicBool,
+    stop: Control,
 }
 
 /// Seconds and frames of the whole population at the start of the count and now.
@@ -310,7 +325,7 @@ impl Observer for Clock {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         state.tick(now, least, sum, self.seconds);
         if state.done {
-            self.stop.store(true, Ordering::Relaxed);
+            self.stop.cancel();
         }
     }
 }
@@ -351,19 +366,20 @@ mod tests {
     fn the_plan_is_the_paper_s_schedule_on_a_gpu() {
         for (task, side) in [("exponential-pong-mini", 84), ("atari/pong", 84)] {
             let plan = plan(task, &WANTED).unwrap();
-            assert_eq!((plan.agents.len(), plan.device.show().as_str()), (20, "cuda:1"));
-            assert_eq!((plan.precision.show().as_str(), plan.agents[0].settings.update_period), ("bf16", 16));
-            let Ok(env) = Workshop::default().task(&plan) else { continue };
-            let spec = env.spec();
+            assert_eq!((plan.agents.len(), plan.run.device.show().as_str()), (20, "cuda:1"));
+            assert_eq!(
+                (plan.run.precision.show().as_str(), plan.agents[0].settings.update_period),
+                ("bf16", 16)
+            );
+            let Ok(run) = resolve_on_cpu(&plan) else { continue };
+            let spec = &run.task;
             assert_eq!(spec.frames_per_step, 4, "{task}");
             let ObservationSpec::Planes { height, width, stack, .. } = spec.observation else {
                 panic!("{task}")
             };
             assert_eq!((height, width, stack), (side, side, 4), "{task}");
         }
-        assert!(
-            plan("no-such-task", &WANTED).and_then(|p| Workshop::default().task(&p).map(|_| ())).is_err()
-        );
+        assert!(plan("no-such-task", &WANTED).is_err());
     }
 
     #[test]
@@ -393,8 +409,9 @@ mod tests {
             config.set(pair).unwrap();
         }
         let folder = Scratch::new();
-        let mut trainer =
-            Trainer::create(&folder.0, config.plan().unwrap(), &Workshop::default(), "test").unwrap();
+        let registry = Registry::default();
+        let run = registry.resolve(&config).unwrap();
+        let mut trainer = Trainer::create(&folder.0, run, &registry, "test").unwrap();
         assert_eq!(trained_on(&folder.0), "cpu");
         let rate = watch(&mut trainer, 0.3).unwrap();
         assert!(rate > 1000.0, "{rate}");
@@ -422,6 +439,6 @@ mod tests {
     #[test]
     fn tasks_are_timed_without_a_gpu() {
         let plan = plan("exponential-pong-mini", &WANTED).unwrap();
-        assert!(task_limit(&plan, &Workshop::default(), 0.05).unwrap() > 1000.0);
+        assert!(task_limit(&resolve_on_cpu(&plan).unwrap(), 0.05).unwrap() > 1000.0);
     }
 }

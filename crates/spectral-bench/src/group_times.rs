@@ -1,7 +1,7 @@
 //! Updates and action selection of a group of agents on a GPU, timed by the GPU's own clock.
 
 use crate::floor::{ACTIONS, BATCH, FREQUENCIES, N_STEP, SIDE, STACK};
-use spectral_agent::codecs::build;
+use spectral_agent::codecs::configure;
 use spectral_agent::gpu::{CudaGroup, Trainee};
 use spectral_agent::lockstep::{DeviceFailure, Group, Seen};
 use spectral_agent::settings::{AgentSettings, NetworkKind};
@@ -45,11 +45,11 @@ pub fn trainees(agents: usize, replay: usize) -> Vec<Trainee> {
         replay,
         batch: BATCH as usize,
         n_step: N_STEP as usize,
-        max_frequency: FREQUENCIES as usize - 1,
         network: NetworkKind::Nature,
         ..Default::default()
     };
-    let codec = build(&settings).expect("the paper's settings are valid");
+    let text = format!("spectral max_frequency={}", FREQUENCIES - 1);
+    let (settings, codec) = configure(&text, settings).expect("the paper's settings are valid");
     let one = |seed| Trainee { settings: settings.clone(), codec: codec.clone(), seed };
     (1..=agents as u64).map(one).collect()
 }

@@ -44,7 +44,7 @@ impl Progress {
         let bars = std::io::stderr().is_terminal().then(|| Bars::new(plan));
         Progress {
             labels,
-            total: plan.frames,
+            total: plan.run.frames,
             start: Instant::now(),
             begun: Mutex::new(None),
             last_line: Mutex::new(Instant::now()),
@@ -108,13 +108,13 @@ impl Bars {
         let template = format!("  {{prefix:{width}}} {{bar:24.cyan/blue}} {{msg}}");
         let style = ProgressStyle::with_template(&template).expect("a fixed template").progress_chars("━╸─");
         let line = |(name, size): (&String, &u64)| {
-            let bar = all.add(ProgressBar::new(plan.frames * size));
+            let bar = all.add(ProgressBar::new(plan.run.frames * size));
             bar.set_style(style.clone());
             bar.set_prefix(name.clone());
             bar
         };
         let lines = names.iter().zip(&group_sizes).map(line).collect();
-        let overall = all.add(ProgressBar::new(plan.frames * plan.agents.len() as u64));
+        let overall = all.add(ProgressBar::new(plan.run.frames * plan.agents.len() as u64));
         let template = "  {prefix} {wide_bar:.green/blue} {percent:>3}%  {msg}";
         overall.set_style(
             ProgressStyle::with_template(template).expect("a fixed template").progress_chars("━╸─"),

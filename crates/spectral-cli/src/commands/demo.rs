@@ -7,38 +7,38 @@ use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED};
 use crate::output::note;
 use spectral_report::{ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
-use spectral_train::plan::Plan;
 use spectral_train::presets::EXPERIMENTS;
+use spectral_train::registry::Registry;
+use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::RunDir;
-use spectral_train::trainer::Trainer;
-use spectral_train::workshop::Workshop;
+use spectral_train::trainer::{Resumption, Trainer};
 use std::path::{Path, PathBuf};
 
 /// Trains, draws and prints. A demo that was interrupted goes on where it stopped.
-pub fn run(args: &DemoArgs) -> Result<u8, Failure> {
-    let workshop = Workshop::default();
-    let mut plans = Vec::new();
+pub fn run(args: &DemoArgs, registry: &Registry) -> Result<u8, Failure> {
+    let mut runs = Vec::new();
     for experiment in EXPERIMENTS.iter().filter(|e| e.name.starts_with("demo-")) {
         let mut config = Configuration::default();
         config.toml(experiment.text, experiment.name)?;
-        config.add("seeds", args.seeds.clone())?;
+        config.add("seeds", args.seeds.clone());
         if let Some(frames) = args.frames {
-            config.add("frames", frames.to_string())?;
+            config.add("frames", frames.to_string());
         }
         for pair in &args.set {
             config.set(pair)?;
         }
-        plans.push(config.plan()?);
+        runs.push(registry.resolve(&config)?);
     }
-    let halves = halves(&args.out, plans)?;
+    let halves = halves(&args.out, runs, registry)?;
     let mut paths = Vec::new();
     let mut stopped = false;
-    for (path, plan, half) in halves {
+    for (path, run, half) in halves {
         if half != Half::Finished {
-            announce(&plan, &workshop)?;
+            announce(&run)?;
+            let threads = run.plan.run.threads;
             let mut trainer = match half {
-                Half::New => Trainer::create(&path, plan, &workshop, &command_line())?,
-                _ => Trainer::resume(&path, &workshop, None, plan.threads, None)?,
+                Half::New => Trainer::create(&path, run, registry, &command_line())?,
+                _ => Trainer::resume(&path, registry, Resumption { threads, ..Resumption::default() })?,
             };
             match work(&mut trainer)? {
                 INTERRUPTED => {
@@ -70,7 +70,11 @@ enum Half {
 }
 
 /// Where the runs lie and how far each has come. A folder that holds anything but this very demo is refused.
-fn halves(out: &Path, plans: Vec<Plan>) -> Result<Vec<(PathBuf, Plan, Half)>, Failure> {
+fn halves(
+    out: &Path,
+    runs: Vec<ResolvedRun>,
+    registry: &Registry,
+) -> Result<Vec<(PathBuf, ResolvedRun, Half)>, Failure> {
     let occupied = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
     let refused = || {
         Failure::usage(format!(
@@ -80,10 +84,10 @@ fn halves(out: &Path, plans: Vec<Plan>) -> Result<Vec<(PathBuf, Plan, Half)>, Fa
         ))
     };
     let mut halves = Vec::new();
-    for plan in plans {
-        let path = out.join(&plan.task);
-        let half = match RunDir::open(&path) {
-            Ok((dir, found)) if found == (Plan { threads: 0, ..plan.clone() }) => {
+    for run in runs {
+        let path = out.join(&run.plan.task);
+        let half = match RunDir::open(&path, registry) {
+            Ok((dir, found)) if found.plan == run.plan.with(|run| run.threads = 0) => {
                 if dir.finished() {
                     Half::Finished
                 } else {
@@ -93,7 +97,7 @@ fn halves(out: &Path, plans: Vec<Plan>) -> Result<Vec<(PathBuf, Plan, Half)>, Fa
             Ok(_) => return Err(refused()),
             Err(_) => Half::New,
         };
-        halves.push((path, plan, half));
+        halves.push((path, run, half));
     }
     if occupied && halves.iter().all(|(_, _, half)| *half == Half::New) {
         return Err(refused());

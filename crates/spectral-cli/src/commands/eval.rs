@@ -5,31 +5,36 @@ use crate::failure::{Failure, SUCCESS};
 use crate::output::note;
 use crate::table::Table;
 use serde_json::json;
+use spectral_train::devices::DeviceChoice;
 use spectral_train::eval::evaluate;
+use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
-use spectral_train::workshop::Workshop;
 
 /// Plays with every agent of a run.
-pub fn run(args: &EvalArgs) -> Result<u8, Failure> {
+pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
     if args.episodes == 0 || !(0.0..=1.0).contains(&args.epsilon) {
         return Err(Failure::usage("--episodes must be at least 1 and --epsilon between 0 and 1"));
     }
-    let (dir, plan) = RunDir::open(&args.run)?;
+    let (dir, file) = RunDir::open(&args.run, registry)?;
+    // Evaluation plays on the CPU, wherever the run trained.
+    let run = registry.resolve_plan(file.plan.with(|run| run.device = DeviceChoice::Cpu))?;
+    let agents = &run.plan.agents;
     if !dir.finished() {
         note!("{} is not at its planned end: a model it has is that of an earlier end", args.run.display());
     }
-    let workshop = Workshop::default();
     let mut table = Table::new(&["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return"]);
     // A run that was copied in part has some of its models; without any, the first one's absence is the error.
-    let (mut with, without): (Vec<_>, Vec<_>) = plan.agents.iter().partition(|a| dir.model(&a.id).exists());
+    let (mut with, without): (Vec<usize>, Vec<usize>) =
+        (0..agents.len()).partition(|&agent| dir.model(&agents[agent].id).exists());
     if with.is_empty() {
-        with = plan.agents.iter().take(1).collect();
+        with = vec![0];
     } else if !without.is_empty() {
-        let ids: Vec<&str> = without.iter().map(|a| a.id.as_str()).collect();
+        let ids: Vec<&str> = without.iter().map(|&agent| agents[agent].id.as_str()).collect();
         note!("without a model, and left out: {}", ids.join(", "));
     }
-    for (done, agent) in with.iter().enumerate() {
-        let result = evaluate(&dir, &plan, agent, &workshop, args.episodes, args.epsilon)?;
+    for (done, &number) in with.iter().enumerate() {
+        let agent = &agents[number];
+        let result = evaluate(&dir, &run, number, args.episodes, args.epsilon)?;
         note!("{} has played ({} of {})", agent.id, done + 1, with.len());
         let n = result.scores.len() as f64;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / n;

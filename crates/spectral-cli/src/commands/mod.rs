@@ -16,19 +16,20 @@ use crate::args::{Arguments, Command};
 use crate::failure::{Failure, SUCCESS};
 use crate::output::print;
 use clap::CommandFactory;
+use spectral_train::registry::Registry;
 
 /// Runs one command; the number is the process's exit code.
-pub fn run(command: Command) -> Result<u8, Failure> {
+pub fn run(command: Command, registry: &Registry) -> Result<u8, Failure> {
     match command {
-        Command::Demo(args) => demo::run(&args),
-        Command::Train(args) => train::train(&args),
-        Command::Resume(args) => train::resume(&args),
-        Command::Eval(args) => eval::run(&args),
-        Command::Play(args) => play::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::Tasks(args) => lists::tasks(&args),
-        Command::Agents(args) => lists::agents(&args),
+        Command::Demo(args) => demo::run(&args, registry),
+        Command::Train(args) => train::train(&args, registry),
+        Command::Resume(args) => train::resume(&args, registry),
+        Command::Eval(args) => eval::run(&args, registry),
+        Command::Play(args) => play::run(&args, registry),
+        Command::Report(args) => report::run(&args, registry),
+        Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Tasks(args) => lists::tasks(&args, registry),
+        Command::Agents(args) => lists::agents(&args, registry),
         Command::Roms(args) => roms::run(&args.action),
         Command::Decompose(args) => decompose::run(&args),
         Command::Doctor(args) => doctor::run(&args),

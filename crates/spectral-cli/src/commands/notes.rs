@@ -1,9 +1,11 @@
 //! What the reader of a report should know about the runs behind an experiment's claims.
 
 use crate::table::count;
+use spectral_agent::settings::{Settings, Values};
 use spectral_report::Run;
 use spectral_train::experiment::Experiment;
 use spectral_train::plan::{AgentPlan, Plan};
+use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,7 @@ pub fn on_paper(experiment: &Experiment) -> Option<String> {
 
 /// Whether a run of so many frames is shorter or longer than the experiment's.
 pub fn on_length(frames: u64, whole: &Plan) -> Option<String> {
-    let way = match frames.cmp(&whole.frames) {
+    let way = match frames.cmp(&whole.run.frames) {
         std::cmp::Ordering::Less => "Shorter",
         std::cmp::Ordering::Equal => return None,
         std::cmp::Ordering::Greater => "Longer",
@@ -22,23 +24,29 @@ pub fn on_length(frames: u64, whole: &Plan) -> Option<String> {
     Some(format!(
         "{way} than the figure asks for: {} of {} frames per agent on {}.",
         count(frames),
-        count(whole.frames),
+        count(whole.run.frames),
         whole.task
     ))
 }
 
 /// Where runs that somebody chose are not what the experiment asks for: in length, in the task's options or in settings.
 /// `at_frames` is the frame at which all of them are read, if there is one.
-pub fn on_chosen(runs: &[Run], experiment: &Experiment, at_frames: Option<u64>) -> Vec<String> {
+pub fn on_chosen(
+    runs: &[Run],
+    experiment: &Experiment,
+    at_frames: Option<u64>,
+    registry: &Registry,
+) -> Vec<String> {
     let mut lengths = BTreeSet::new();
     let mut unlike: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut unreadable = Vec::new();
     for run in runs {
         let plans: Vec<&Plan> = experiment.plans.iter().filter(|plan| plan.task == run.task).collect();
         let Some(&first) = plans.first() else { continue };
-        let opened = RunDir::open(&run.path).map(|(_, plan)| plan);
+        let opened = RunDir::open(&run.path, registry).map(|(_, file)| file.plan);
         // An experiment may have a task twice, with other options.
-        let alike = |plan: &Plan| plans.iter().copied().find(|whole| whole.options == plan.options);
+        let alike =
+            |plan: &Plan| plans.iter().copied().find(|whole| whole.task_settings == plan.task_settings);
         let whole = opened.as_ref().ok().and_then(alike).unwrap_or(first);
         lengths.extend(on_length(at_frames.unwrap_or(run.frames), whole));
         match opened {
@@ -61,23 +69,17 @@ pub fn on_chosen(runs: &[Run], experiment: &Experiment, at_frames: Option<u64>) 
 
 /// The keys in which a run and its agents differ from those of the experiment, by whom they belong to. Agents that the
 /// experiment does not have are beside the point.
-fn differences(plan: &Plan, whole: &Plan, unlike: &mut BTreeMap<String, BTreeSet<String>>) {
+fn differences(plan: &Plan, whole: &Plan, found: &mut BTreeMap<String, BTreeSet<String>>) {
     let mut add = |who: String, keys: Vec<String>| {
         if !keys.is_empty() {
-            unlike.entry(who).or_default().extend(keys);
+            found.entry(who).or_default().extend(keys);
         }
     };
-    let (mine, its) = (&plan.options, &whole.options);
-    let keys = [
-        ("observation", mine.observation != its.observation),
-        ("reward_scale", mine.reward_scale != its.reward_scale),
-        ("frame_skip", mine.frame_skip != its.frame_skip),
-        ("mode", plan.mode != whole.mode),
-        ("difficulty", plan.difficulty != whole.difficulty),
-        ("protocol", plan.protocol != whole.protocol),
-    ];
-    let keys = keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key.to_string());
-    add(plan.task.clone(), keys.collect());
+    let mut keys = unlike(&plan.task_settings, &whole.task_settings);
+    if plan.run.protocol != whole.run.protocol {
+        keys.push("protocol".into());
+    }
+    add(plan.task.clone(), keys);
     for agent in &plan.agents {
         if let Some(model) = whole.agents.iter().find(|other| other.agent == agent.agent) {
             add(format!("{} on {}", agent.agent, plan.task), unlike_settings(agent, model));
@@ -86,14 +88,17 @@ fn differences(plan: &Plan, whole: &Plan, unlike: &mut BTreeMap<String, BTreeSet
 }
 
 fn unlike_settings(agent: &AgentPlan, model: &AgentPlan) -> Vec<String> {
-    let mut keys = Vec::new();
-    if agent.codec != model.codec {
-        keys.push("codec".to_string());
-    }
-    let (mine, its) = (agent.settings.to_toml(), model.settings.to_toml());
-    for (mine, its) in mine.lines().zip(its.lines()).filter(|(mine, its)| mine != its) {
-        debug_assert_eq!(mine.split_once(" = ").map(|(k, _)| k), its.split_once(" = ").map(|(k, _)| k));
-        keys.extend(mine.split_once(" = ").map(|(key, _)| key.to_string()));
+    let mut keys = unlike(&agent.settings.values(), &model.settings.values());
+    if agent.codec == model.codec {
+        keys.splice(0..0, unlike(&agent.codec_settings, &model.codec_settings));
+    } else {
+        keys.insert(0, "codec".into());
     }
     keys
+}
+
+/// The keys whose values differ.
+fn unlike(mine: &Values, its: &Values) -> Vec<String> {
+    let differs = |(key, value): &(&str, &str)| its.get(key) != Some(value);
+    mine.iter().filter(differs).map(|(key, _)| key.to_string()).collect()
 }

@@ -9,10 +9,11 @@ use crate::table::Table;
 use serde_json::json;
 use spectral_env::{Env, Picture, Step, nearest};
 use spectral_train::config::Configuration;
+use spectral_train::devices::DeviceChoice;
 use spectral_train::eval::Player;
-use spectral_train::plan::{AgentPlan, Plan};
+use spectral_train::plan::Plan;
+use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
-use spectral_train::workshop::Workshop;
 use std::io::{ErrorKind, IsTerminal};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -25,7 +26,7 @@ const FPS: std::ops::RangeInclusive<u32> = 1..=50;
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Plays a task and shows it.
-pub fn run(args: &PlayArgs) -> Result<u8, Failure> {
+pub fn run(args: &PlayArgs, registry: &Registry) -> Result<u8, Failure> {
     if args.episodes == 0 || args.steps == 0 || !(0.0..=1.0).contains(&args.epsilon) {
         return Err(Failure::usage(
             "--episodes and --steps must be at least 1 and --epsilon between 0 and 1",
@@ -34,7 +35,7 @@ pub fn run(args: &PlayArgs) -> Result<u8, Failure> {
     if !FPS.contains(&args.fps) {
         return Err(Failure::usage(format!("--fps must be from {} to {}", FPS.start(), FPS.end())));
     }
-    let (mut env, mut player) = cast(args)?;
+    let (mut env, mut player) = cast(args, registry)?;
     // Without a handler Ctrl-C still works, only less politely: not worth failing for.
     let _ = ctrlc::set_handler(|| {
         if STOPPED.swap(true, Ordering::Relaxed) {
@@ -85,8 +86,7 @@ pub fn run(args: &PlayArgs) -> Result<u8, Failure> {
 }
 
 /// The task and who plays it.
-fn cast(args: &PlayArgs) -> Result<(Box<dyn Env>, Player), Failure> {
-    let workshop = Workshop::default();
+fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), Failure> {
     let Some(run) = &args.run else {
         let mut config = Configuration::default();
         let Some(task) = &args.task else {
@@ -99,41 +99,42 @@ fn cast(args: &PlayArgs) -> Result<(Box<dyn Env>, Player), Failure> {
                 "--agent {agent} needs --run FOLDER, the run that trained it"
             )));
         }
-        config.add("task", task.clone())?;
+        config.add("task", task.clone());
         for (key, value) in args.game.settings() {
             if let Some(value) = value {
-                config.add(key, value.clone())?;
+                config.add(key, value.clone());
             }
         }
         for pair in &args.set {
             config.set(pair)?;
         }
-        return Ok((workshop.task(&config.plan()?)?, Player::random(args.seed)));
+        config.add("device", "cpu");
+        return Ok((registry.resolve(&config)?.make_task()?, Player::random(args.seed)));
     };
     if args.game.settings().iter().any(|(_, value)| value.is_some()) {
         return Err(Failure::usage("a run is played in the mode and difficulty that it was trained in"));
     }
-    let (dir, plan) = RunDir::open(run)?;
-    let agent = chosen(&plan, args.agent.as_deref(), run)?;
+    let (dir, file) = RunDir::open(run, registry)?;
+    let agent = chosen(&file.plan, args.agent.as_deref(), run)?;
     if !dir.finished() {
         note!("{} is not at its planned end: a model it has is that of an earlier end", run.display());
     }
-    let env = workshop.task(&plan)?;
-    let player = Player::trained(&dir, agent, &workshop, env.spec(), args.epsilon, args.seed)?;
-    Ok((env, player))
+    let resolved = registry.resolve_plan(file.plan.with(|run| run.device = DeviceChoice::Cpu))?;
+    let player = Player::trained(&dir, &resolved, agent, args.epsilon, args.seed)?;
+    Ok((resolved.make_task()?, player))
 }
 
-/// The agent of this id; a run with a single agent needs none to be named.
-fn chosen<'a>(plan: &'a Plan, id: Option<&str>, run: &Path) -> Result<&'a AgentPlan, Failure> {
+/// The number of the agent of this id; a run with a single agent needs none to be named.
+fn chosen(plan: &Plan, id: Option<&str>, run: &Path) -> Result<usize, Failure> {
     let ids = || plan.agents.iter().map(|agent| agent.id.as_str());
     let list = || ids().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
     let Some(id) = id else {
         return match plan.agents.as_slice() {
-            [only] => Ok(only),
+            [_] => Ok(0),
             _ => Err(Failure::usage(format!("--agent must say who plays: {} has {}", run.display(), list()))),
         };
     };
-    plan.agents.iter().find(|agent| agent.id == id).ok_or_else(|| {
+    plan.agents.iter().position(|agent| agent.id == id).ok_or_else(|| {
         let hint = match nearest(id, ids()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
             None => format!("its agents are {}", list()),

@@ -6,11 +6,12 @@ use crate::failure::{DATA, Failure, SUCCESS};
 use crate::output::{note, print};
 use spectral_report::{Claim, ReportOptions, ReportSummary, Run, read_runs, text_table, write_report};
 use spectral_train::experiment::{Experiment, Overrides};
+use spectral_train::registry::Registry;
 use std::collections::BTreeSet;
 
 /// Draws run directories, and judges an experiment's claims on them if one is named.
-pub fn run(args: &ReportArgs) -> Result<u8, Failure> {
-    let judged = args.experiment.as_deref().map(Judged::find).transpose()?;
+pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
+    let judged = args.experiment.as_deref().map(|name| Judged::find(name, registry)).transpose()?;
     let runs = read_runs(&args.runs)?;
     let mut options = ReportOptions {
         title: "Training report".into(),
@@ -21,7 +22,7 @@ pub fn run(args: &ReportArgs) -> Result<u8, Failure> {
     };
     if let Some(Judged { experiment, claims }) = judged {
         check_tasks(&runs, &experiment)?;
-        let cautions = notes::on_chosen(&runs, &experiment, args.at_frames);
+        let cautions = notes::on_chosen(&runs, &experiment, args.at_frames, registry);
         // The verdicts are printed, so what they must be read with is too.
         for caution in &cautions {
             note!("{caution}");
@@ -43,8 +44,8 @@ struct Judged {
 }
 
 impl Judged {
-    fn find(name: &str) -> Result<Self, Failure> {
-        let experiment = Experiment::find(name, &Overrides::default())?;
+    fn find(name: &str, registry: &Registry) -> Result<Self, Failure> {
+        let experiment = Experiment::find(name, &Overrides::default(), registry)?;
         if experiment.computed.is_some() {
             return Err(Failure::usage(format!(
                 "{name} is computed, not trained: no run says anything about it; `spectral reproduce {name}` compares it"

@@ -7,20 +7,19 @@ use crate::progress::{Progress, duration};
 use crate::table::count;
 use spectral_agent::settings::{Setting, SettingError};
 use spectral_train::config::Configuration;
-use spectral_train::devices::{self, DeviceChoice};
+use spectral_train::control::Control;
+use spectral_train::devices::DeviceChoice;
 use spectral_train::error::TrainError;
 use spectral_train::machine::{Hardware, human_bytes};
-use spectral_train::memory::Memory;
-use spectral_train::plan::Plan;
+use spectral_train::registry::Registry;
+use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::Status;
 use spectral_train::trainer::{Resumption, Trainer};
-use spectral_train::workshop::Workshop;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Trains agents on a task.
-pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
+pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     let mut config = Configuration::default();
     if let Some(path) = &args.config {
         config.file(path)?;
@@ -29,33 +28,30 @@ pub fn train(args: &TrainArgs) -> Result<u8, Failure> {
         [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds), ("device", &args.device)];
     for (key, value) in named.into_iter().chain(args.game.settings()) {
         if let Some(value) = value {
-            config.add(key, value.clone())?;
+            config.add(key, value.clone());
         }
     }
     if let Some(frames) = args.frames {
-        config.add("frames", frames.to_string())?;
+        config.add("frames", frames.to_string());
     }
     for pair in &args.set {
         config.set(pair)?;
     }
-    let plan = config.plan()?;
-    let workshop = Workshop::default();
-    announce(&plan, &workshop)?;
+    let run = registry.resolve(&config)?;
+    announce(&run)?;
     if args.dry_run {
-        let (chosen, note) = devices::choose(&plan, &workshop)?;
-        note.iter().for_each(|note| note!("{note}"));
-        let hardware = Hardware { device: chosen.name(plan.precision), ..Hardware::here() };
-        print(&plan.to_toml("(not created)", &command_line(), &hardware))?;
+        run.notes.iter().for_each(|note| note!("{note}"));
+        let hardware = Hardware { device: run.device_name(), ..Hardware::here() };
+        print(&run.to_toml("(not created)", &command_line(), &hardware))?;
         return Ok(SUCCESS);
     }
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.task));
-    let mut trainer = Trainer::create(&out, plan, &workshop, &command_line())?;
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
+    let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
     work(&mut trainer)
 }
 
 /// Goes on with a run.
-pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
-    let workshop = Workshop::default();
+pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
     let parse = |text: &str| {
         DeviceChoice::parse(text).map_err(|expected| SettingError::bad("device", text, expected))
     };
@@ -65,21 +61,20 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
         checkpoint: args.checkpoint.as_deref(),
         device: args.device.as_deref().map(parse).transpose().map_err(TrainError::from)?,
     };
-    let mut trainer = Trainer::resume_with(&args.run, &workshop, how)?;
+    let mut trainer = Trainer::resume(&args.run, registry, how)?;
     note!("resuming {}", args.run.display());
     work(&mut trainer)
 }
 
-/// Says what a plan will do and need, and refuses what does not fit.
-pub fn announce(plan: &Plan, workshop: &Workshop) -> Result<(), Failure> {
-    let (chosen, _) = devices::choose(plan, workshop)?;
-    let memory = Memory::of(plan, workshop, &chosen)?;
+/// Says what a run will do and need, and refuses what does not fit.
+pub fn announce(run: &ResolvedRun) -> Result<(), Failure> {
+    let (plan, memory) = (&run.plan, &run.memory);
     note!(
         "{}: {} agents, {} frames each, protocol {}; memory {memory}",
         plan.task,
         plan.agents.len(),
-        count(plan.frames),
-        plan.protocol,
+        count(plan.run.frames),
+        plan.run.protocol,
     );
     Ok(memory.check()?)
 }
@@ -88,7 +83,8 @@ pub fn announce(plan: &Plan, workshop: &Workshop) -> Result<(), Failure> {
 pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
     trainer.notes().iter().for_each(|note| note!("{note}"));
     let progress = Progress::new(trainer.plan());
-    let outcome = trainer.run(&progress, interrupt());
+    trainer.set_control(interrupt().clone());
+    let outcome = trainer.run_watched(&progress);
     progress.finish();
     let path = trainer.dir().path().display().to_string();
     let outcome = outcome.map_err(|error| {
@@ -130,17 +126,18 @@ pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
 }
 
 /// Set by Ctrl-C or a polite kill; a second Ctrl-C ends the process at once.
-pub fn interrupt() -> &'static AtomicBool {
-    static FLAG: OnceLock<AtomicBool> = OnceLock::new();
-    FLAG.get_or_init(|| {
+pub fn interrupt() -> &'static Control {
+    static CONTROL: OnceLock<Control> = OnceLock::new();
+    CONTROL.get_or_init(|| {
         // Without a handler Ctrl-C still works, only less politely: not worth failing for.
         let _ = ctrlc::set_handler(|| {
-            if interrupt().swap(true, Ordering::Relaxed) {
+            if interrupt().is_cancelled() {
                 std::process::exit(i32::from(INTERRUPTED));
             }
+            interrupt().cancel();
             note!("\nsaving a checkpoint …");
         });
-        AtomicBool::new(false)
+        Control::default()
     })
 }
 

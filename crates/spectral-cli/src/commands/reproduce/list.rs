@@ -6,12 +6,13 @@ use crate::table::Table;
 use serde_json::json;
 use spectral_train::experiment::{Experiment, Overrides};
 use spectral_train::presets::FIGURES;
+use spectral_train::registry::Registry;
 
 /// Lists all figures, a line each.
-pub fn run(as_json: bool) -> Result<u8, Failure> {
+pub fn run(as_json: bool, registry: &Registry) -> Result<u8, Failure> {
     let mut table = Table::new(&["figure", "runs", "frames", "needs", "what it shows"]);
     for figure in FIGURES {
-        let experiment = Experiment::find(figure.name, &Overrides::default())?;
+        let experiment = Experiment::find(figure.name, &Overrides::default(), registry)?;
         let (runs, frames) = (experiment.runs(), experiment.frames());
         let frames = if as_json { json!(frames) } else { json!(in_words(frames)) };
         let trained = experiment.computed.is_none();
@@ -19,7 +20,7 @@ pub fn run(as_json: bool) -> Result<u8, Failure> {
             json!(figure.name),
             if trained { json!(runs) } else { json!(null) },
             if trained { frames } else { json!(null) },
-            json!(needs(&experiment)),
+            json!(needs(&experiment, registry)),
             json!(experiment.summary),
         ]);
     }
@@ -30,8 +31,8 @@ pub fn run(as_json: bool) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-fn needs(experiment: &Experiment) -> &'static str {
-    match (&experiment.computed, experiment.needs_roms()) {
+fn needs(experiment: &Experiment, registry: &Registry) -> &'static str {
+    match (&experiment.computed, experiment.needs_roms(registry)) {
         (Some(_), _) => "nothing: computed",
         (None, true) => "ROMs, a GPU",
         (None, false) => "two cores, minutes",

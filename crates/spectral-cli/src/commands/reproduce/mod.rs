@@ -13,20 +13,20 @@ use crate::failure::{AGENT_STOPPED, DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use outline::{Outline, sweep_trials};
 use spectral_report::{Claim, ReportOptions, read_runs, write_report};
-use spectral_train::experiment::{Experiment, Job, Overrides, Shelf, Work};
+use spectral_train::config::RunSettings;
+use spectral_train::experiment::{Experiment, Job, Overrides, RunIndex, Work};
 use spectral_train::machine::available_memory;
 use spectral_train::plan::Plan;
+use spectral_train::registry::Registry;
 use spectral_train::trainer::{Resumption, Trainer};
-use spectral_train::workshop::Workshop;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// The longest trial that makes sense.
 const LONGEST_TRIAL: f64 = 3600.0;
 
 /// Plans, trains what is missing, and reports.
-pub fn run(args: &ReproduceArgs) -> Result<u8, Failure> {
-    let Some(name) = &args.figure else { return list::run(args.table.json) };
+pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
+    let Some(name) = &args.figure else { return list::run(args.table.json, registry) };
     if !(0.0..=LONGEST_TRIAL).contains(&args.calibrate) {
         return Err(Failure::usage(format!("--calibrate must be from 0 to {LONGEST_TRIAL} seconds")));
     }
@@ -37,23 +37,22 @@ pub fn run(args: &ReproduceArgs) -> Result<u8, Failure> {
         tasks: args.tasks.clone(),
         set: args.set.iter().cloned().chain(args.device.iter().map(|d| format!("device={d}"))).collect(),
     };
-    let experiment = Experiment::find(name, &overrides)?;
+    let experiment = Experiment::find(name, &overrides, registry)?;
     if let Some(table) = &experiment.computed {
         return computed::run(&experiment, table, &args.out, args.table.json);
     }
     let claims = Claim::from_toml(&experiment.text, name)?;
     let folder = args.out.join("runs");
-    let workshop = Workshop::default();
     if args.report_only {
-        return draw(args, &experiment, claims, &Shelf::scan(&folder)?);
+        return draw(args, &experiment, claims, &RunIndex::scan(&folder, registry)?, registry);
     }
     sweep_trials(&args.out);
-    let shelf = Shelf::scan(&folder)?;
-    let jobs = shelf.jobs(&experiment, &workshop, available_memory())?;
+    let index = RunIndex::scan(&folder, registry)?;
+    let jobs = index.jobs(&experiment, registry, available_memory())?;
     if args.dry_run || !jobs.is_empty() {
-        let mut outline = Outline::of(&experiment, &shelf, &jobs, &workshop)?;
-        outline.measure(&jobs, &workshop, &args.out, args.calibrate)?;
-        if interrupt().load(Ordering::Relaxed) {
+        let mut outline = Outline::of(&experiment, &index, &jobs);
+        outline.measure(&jobs, registry, &args.out, args.calibrate)?;
+        if interrupt().is_cancelled() {
             return Ok(interrupted());
         }
         let text = if args.table.json { outline.json() } else { outline.text() };
@@ -64,18 +63,19 @@ pub fn run(args: &ReproduceArgs) -> Result<u8, Failure> {
         note!("{}\n", outline.text());
     }
     let mut stopped = false;
-    for (number, job) in jobs.iter().enumerate() {
-        if jobs.len() > 1 {
-            note!("population {} of {}", number + 1, jobs.len());
+    let populations = jobs.len();
+    for (number, job) in jobs.into_iter().enumerate() {
+        if populations > 1 {
+            note!("population {} of {populations}", number + 1);
         }
-        match train(job, &workshop)? {
+        match train(job, registry)? {
             INTERRUPTED => return Ok(interrupted()),
             code => stopped |= code == AGENT_STOPPED,
         }
     }
-    let shelf = Shelf::scan(&folder)?;
-    clips::record(&experiment, &shelf, &workshop)?;
-    let code = draw(args, &experiment, claims, &shelf)?;
+    let index = RunIndex::scan(&folder, registry)?;
+    clips::record(&experiment, &index, registry)?;
+    let code = draw(args, &experiment, claims, &index, registry)?;
     Ok(if stopped { AGENT_STOPPED } else { code })
 }
 
@@ -85,15 +85,15 @@ fn interrupted() -> u8 {
 }
 
 /// Trains one population to its end.
-fn train(job: &Job, workshop: &Workshop) -> Result<u8, Failure> {
-    announce(&job.plan, workshop)?;
+fn train(job: Job, registry: &Registry) -> Result<u8, Failure> {
+    announce(&job.run)?;
+    let RunSettings { threads, device, .. } = job.run.plan.run;
     let go_on = |frames| {
-        let Plan { threads, device, .. } = job.plan;
         let how = Resumption { frames, threads, checkpoint: None, device: Some(device) };
-        Trainer::resume_with(&job.path, workshop, how)
+        Trainer::resume(&job.path, registry, how)
     };
     let mut trainer = match job.work {
-        Work::Begin => Trainer::create(&job.path, job.plan.clone(), workshop, &command_line())?,
+        Work::Begin => Trainer::create(&job.path, job.run, registry, &command_line())?,
         Work::Resume => go_on(None)?,
         Work::Extend(frames) => go_on(Some(frames))?,
     };
@@ -105,9 +105,10 @@ fn draw(
     args: &ReproduceArgs,
     experiment: &Experiment,
     claims: Vec<Claim>,
-    shelf: &Shelf,
+    index: &RunIndex,
+    registry: &Registry,
 ) -> Result<u8, Failure> {
-    let used = shelf.used(experiment);
+    let used = index.used(experiment);
     if used.is_empty() {
         return Err(Failure::usage(format!(
             "{} holds no run of {}: `spectral reproduce {1}` without --report-only trains them",
@@ -123,9 +124,9 @@ fn draw(
         run.agents.retain(|agent| wanted.contains(&agent.id));
         // Its note is that of the figure for which it was trained; this figure has its own.
         let holds = |plan: &&Plan| {
-            plan.agents.iter().any(|agent| shelf.run_of(plan, agent) == Some(run.path.as_path()))
+            plan.agents.iter().any(|agent| index.run_of(plan, agent) == Some(run.path.as_path()))
         };
-        run.note = experiment.plans.iter().find(holds).map(|plan| plan.note.clone()).unwrap_or_default();
+        run.note = experiment.plans.iter().find(holds).map(|plan| plan.run.note.clone()).unwrap_or_default();
     }
     let out = args.out.join(&experiment.name);
     sweep(&out);
@@ -134,7 +135,7 @@ fn draw(
         out,
         baseline: Some("spectral".into()),
         claims,
-        notes: notes(experiment)?,
+        notes: notes(experiment, registry)?,
         ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, args.table.json)
@@ -142,12 +143,12 @@ fn draw(
 
 /// What the reader of a report should know of the experiment: what it is in the paper, whether the user made it shorter or
 /// longer, and which of its tasks were left out.
-fn notes(experiment: &Experiment) -> Result<Vec<String>, Failure> {
-    let whole = Experiment::read(&experiment.name, &experiment.text, &Overrides::default())?;
+fn notes(experiment: &Experiment, registry: &Registry) -> Result<Vec<String>, Failure> {
+    let whole = Experiment::read(&experiment.name, &experiment.text, &Overrides::default(), registry)?;
     let asked_for = |plan: &&Plan| experiment.plans.iter().any(|asked| asked.task == plan.task);
     let (kept, left_out): (Vec<&Plan>, Vec<&Plan>) = whole.plans.iter().partition(asked_for);
     let lengths = experiment.plans.iter().zip(kept);
-    let lengths = lengths.filter_map(|(asked, whole)| notes::on_length(asked.frames, whole));
+    let lengths = lengths.filter_map(|(asked, whole)| notes::on_length(asked.run.frames, whole));
     let left_out: Vec<&str> = left_out.iter().map(|plan| plan.task.as_str()).collect();
     let part = (!left_out.is_empty()).then(|| format!("Left out of this figure: {}.", left_out.join(", ")));
     Ok(notes::on_paper(experiment).into_iter().chain(lengths).chain(part).collect())
@@ -178,9 +179,10 @@ mod tests {
 
     #[test]
     fn notes_on_a_part_of_a_figure_are_about_that_part() {
+        let registry = Registry::default();
         let noted = |tasks: &str, frames: Option<u64>| {
             let wish = Overrides { tasks: Some(tasks.to_string()), frames, ..Overrides::default() };
-            notes(&Experiment::find("mini-fig3", &wish).unwrap()).unwrap().join(" ")
+            notes(&Experiment::find("mini-fig3", &wish, &registry).unwrap(), &registry).unwrap().join(" ")
         };
         let whole = noted("ponglantis-mini", None);
         assert!(!whole.contains("frames per agent"), "{whole}");
@@ -196,7 +198,8 @@ mod tests {
     #[test]
     fn every_claim_is_about_tasks_and_agents_of_its_figure() {
         for figure in FIGURES {
-            let experiment = Experiment::find(figure.name, &Overrides::default()).unwrap();
+            let experiment =
+                Experiment::find(figure.name, &Overrides::default(), &Registry::default()).unwrap();
             let claims = Claim::from_toml(figure.text, figure.name).unwrap();
             assert_eq!(claims.is_empty(), experiment.computed.is_some(), "{}", figure.name);
             for claim in &claims {
@@ -214,7 +217,7 @@ mod tests {
                 // A flat curve that ends early decides nothing: at the paper's settings below half the paper's length,
                 // elsewhere below the figure's own.
                 let plan = experiment.plans.iter().find(|plan| plan.task == claim.task).unwrap();
-                let least = if plan.protocol == "paper" { 100_000_000 } else { plan.frames };
+                let least = if plan.run.protocol == "paper" { 100_000_000 } else { plan.run.frames };
                 assert_eq!(claim.min_frames, least, "{}: {}", figure.name, claim.text);
             }
         }

@@ -7,12 +7,11 @@ use crate::progress::duration;
 use crate::table::count;
 use serde_json::json;
 use spectral_train::experiment::forecast::{Forecast, calibrate};
-use spectral_train::experiment::{Experiment, Job, Shelf, Work};
+use spectral_train::experiment::{Experiment, Job, RunIndex, Work};
 use spectral_train::machine::human_bytes;
-use spectral_train::workshop::Workshop;
+use spectral_train::registry::Registry;
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// Below this a trial says nothing.
 const SHORTEST_TRIAL: f64 = 0.5;
@@ -42,12 +41,7 @@ struct TaskOutline {
 
 impl Outline {
     /// Counts what is there and what is missing.
-    pub fn of(
-        experiment: &Experiment,
-        shelf: &Shelf,
-        jobs: &[Job],
-        workshop: &Workshop,
-    ) -> Result<Self, Failure> {
+    pub fn of(experiment: &Experiment, index: &RunIndex, jobs: &[Job]) -> Self {
         let mut tasks = Vec::new();
         for plan in &experiment.plans {
             let distinct = |values: Vec<String>| {
@@ -60,28 +54,28 @@ impl Outline {
                 task: plan.task.clone(),
                 agents: distinct(plan.agents.iter().map(|a| a.agent.clone()).collect()),
                 seeds: distinct(plan.agents.iter().map(|a| a.seed.to_string()).collect()),
-                frames: plan.frames,
+                frames: plan.run.frames,
                 runs: plan.agents.len(),
-                there: plan.agents.iter().filter(|agent| shelf.has(plan, agent)).count(),
+                there: plan.agents.iter().filter(|agent| index.has(plan, agent)).count(),
             });
         }
-        Ok(Outline {
+        Outline {
             name: experiment.name.clone(),
             title: experiment.title.clone(),
             paper: experiment.paper.clone(),
             tasks,
-            forecast: Forecast::of(jobs, workshop)?,
+            forecast: Forecast::of(jobs),
             begun: jobs.iter().filter(|job| job.work != Work::Begin).count(),
             seconds: None,
             trial: 0.0,
-        })
+        }
     }
 
     /// Tries each task's population for its share of some seconds, and reckons how long all will take.
     pub fn measure(
         &mut self,
         jobs: &[Job],
-        workshop: &Workshop,
+        registry: &Registry,
         out: &Path,
         seconds: f64,
     ) -> Result<(), Failure> {
@@ -91,7 +85,7 @@ impl Outline {
         }
         let mut tasks: Vec<&Job> = Vec::new();
         for job in jobs {
-            if !tasks.iter().any(|other| other.plan.task == job.plan.task) {
+            if !tasks.iter().any(|other| other.run.plan.task == job.run.plan.task) {
                 tasks.push(job);
             }
         }
@@ -103,12 +97,12 @@ impl Outline {
         let mut expected = 0.0;
         for job in tasks {
             let folder = out.join(format!("{TRIAL}{}", std::process::id()));
-            let rate = calibrate(&job.plan, workshop, &folder, share, interrupt());
+            let rate = calibrate(&job.run, registry, &folder, share, interrupt());
             // A folder that was made for the trial alone is empty again; one that is in use is left.
             let _ = std::fs::remove_dir(out);
             let rate = rate?;
-            let Some(rate) = rate.filter(|_| !interrupt().load(Ordering::Relaxed)) else { return Ok(()) };
-            let same = jobs.iter().filter(|other| other.plan.task == job.plan.task);
+            let Some(rate) = rate.filter(|_| !interrupt().is_cancelled()) else { return Ok(()) };
+            let same = jobs.iter().filter(|other| other.run.plan.task == job.run.plan.task);
             expected += same.map(|job| job.frames_left as f64).sum::<f64>() / rate;
         }
         (self.seconds, self.trial) = (Some(expected), seconds);
