@@ -6,7 +6,7 @@
 use spectral_atari::games::{self, Action};
 use spectral_atari::machine::{PowerOn, Rom, grey_palette};
 use spectral_atari::preprocess::{Pooler, SIDE};
-use spectral_atari::task::{AtariOptions, Cabinet, make};
+use spectral_atari::task::{AleGame, AtariOptions, make};
 use spectral_env::{Env, Purpose, Stream};
 use std::sync::Arc;
 
@@ -58,15 +58,15 @@ fn play(task: &mut dyn Env, steps: usize) -> Result<f64, Failure> {
 /// CPU-seconds of so many poolings of pictures from a game with random actions.
 fn pool(game: &str, rom: &Arc<Rom>, steps: usize) -> Result<f64, Failure> {
     let game = games::find(game).ok_or("no such game")?;
-    let mut cabinet = Cabinet::new(game, rom.clone(), PowerOn::seeded(chance(0).next_u64()));
+    let mut ale = AleGame::new(game, rom.clone(), PowerOn::seeded(chance(0).next_u64()));
     let actions: Vec<Action> = game.minimal.iter().collect();
-    cabinet.reset();
+    ale.reset();
     let mut pictures = Vec::new();
     for step in 0..1000 {
         let action = actions[chance(step).below(actions.len())];
         let mut shown = || {
-            cabinet.act(action, true);
-            cabinet.console().screen().to_vec()
+            ale.act(action, true);
+            ale.console().screen().to_vec()
         };
         let _ = (shown(), shown());
         let pair = (shown(), shown());
@@ -74,7 +74,7 @@ fn pool(game: &str, rom: &Arc<Rom>, steps: usize) -> Result<f64, Failure> {
             pictures.push(pair);
         }
     }
-    let mut pooler = Pooler::new(game.height, *grey_palette(cabinet.console().format()));
+    let mut pooler = Pooler::new(game.height, *grey_palette(ale.console().format()));
     let mut seen = [0; SIDE * SIDE];
     let start = cpu_seconds()?;
     // More of them, because the clock ticks slowly.

@@ -5,7 +5,7 @@
 use spectral_atari::games::{self, Action, Game};
 use spectral_atari::machine::Rom;
 use spectral_atari::roms;
-use spectral_atari::task::Cabinet;
+use spectral_atari::task::AleGame;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,9 +29,9 @@ impl<'a> Bytes<'a> {
     }
 }
 
-fn same_state(cabinet: &Cabinet, from: &mut Bytes<'_>, when: &str) -> Result<(), String> {
+fn same_state(ale: &AleGame, from: &mut Bytes<'_>, when: &str) -> Result<(), String> {
     let (ram, screen) = (from.take(128), from.number() as u32);
-    let ours = cabinet.console().ram();
+    let ours = ale.console().ram();
     let differences: Vec<_> = (0..128)
         .filter(|&at| ours[at] != ram[at])
         .map(|at| format!("{:02x}: {:02x}, ours {:02x}", at + 128, ram[at], ours[at]))
@@ -39,7 +39,7 @@ fn same_state(cabinet: &Cabinet, from: &mut Bytes<'_>, when: &str) -> Result<(),
     if !differences.is_empty() {
         return Err(format!("{when}: {}", differences.join("; ")));
     }
-    if crc32fast::hash(cabinet.console().screen()) == screen {
+    if crc32fast::hash(ale.console().screen()) == screen {
         Ok(())
     } else {
         Err(format!("{when}: the screens differ, the memory is equal"))
@@ -47,12 +47,12 @@ fn same_state(cabinet: &Cabinet, from: &mut Bytes<'_>, when: &str) -> Result<(),
 }
 
 /// Plays the next recorded frame.
-fn play(cabinet: &mut Cabinet, from: &mut Bytes<'_>, when: &str) -> Result<(), String> {
+fn play(ale: &mut AleGame, from: &mut Bytes<'_>, when: &str) -> Result<(), String> {
     let action = Action::from_number(from.byte()).unwrap();
     let expected = (from.number(), from.number(), from.byte() != 0);
-    let outcome = cabinet.act(action, true);
-    same_state(cabinet, from, when)?;
-    let found = (outcome.reward, cabinet.tally().lives, outcome.over);
+    let outcome = ale.act(action, true);
+    same_state(ale, from, when)?;
+    let found = (outcome.reward, ale.tally().lives, outcome.over);
     if found == expected { Ok(()) } else { Err(format!("{when}: {expected:?}, ours {found:?}")) }
 }
 
@@ -69,28 +69,28 @@ fn compare(game: &'static Game, folder: &std::path::Path, frames: u32, seed: u32
     for _ in 0..from.byte() {
         let mode = u16::from_le_bytes(from.take(2).try_into().unwrap());
         let difficulty = from.byte();
-        let mut cabinet = Cabinet::as_ale(game, rom.clone());
-        cabinet.reset();
-        assert!(cabinet.choose(mode, difficulty), "{} has mode {mode}", game.name);
+        let mut ale = AleGame::as_ale(game, rom.clone());
+        ale.reset();
+        assert!(ale.choose(mode, difficulty), "{} has mode {mode}", game.name);
         for reset in 0..2 {
-            cabinet.reset();
-            same_state(&cabinet, &mut from, &format!("mode {mode}, reset {reset}"))?;
+            ale.reset();
+            same_state(&ale, &mut from, &format!("mode {mode}, reset {reset}"))?;
             // In some modes of Demon Attack, ale-py's game is over before it begins, and nothing can be compared.
             let frames = if from.byte() == 0 { 20 } else { 0 };
             for frame in 0..frames {
-                play(&mut cabinet, &mut from, &format!("mode {mode}, reset {reset}, frame {frame}"))?;
+                play(&mut ale, &mut from, &format!("mode {mode}, reset {reset}, frame {frame}"))?;
             }
         }
     }
-    let mut cabinet = Cabinet::as_ale(game, rom);
+    let mut ale = AleGame::as_ale(game, rom);
     let (mut frame, mut ends) = (0, 0);
     while !from.0.is_empty() {
         if from.byte() == 0 {
-            cabinet.reset();
+            ale.reset();
             ends += 1;
-            same_state(&cabinet, &mut from, &format!("reset before frame {frame}"))?;
+            same_state(&ale, &mut from, &format!("reset before frame {frame}"))?;
         } else {
-            play(&mut cabinet, &mut from, &format!("frame {frame}"))?;
+            play(&mut ale, &mut from, &format!("frame {frame}"))?;
             frame += 1;
         }
     }

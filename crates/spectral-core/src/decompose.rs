@@ -15,8 +15,8 @@
 
 use std::fmt;
 
-/// The highest frequency number that a [`Spectrum`] may have.
-pub const LARGEST_MAX_FREQUENCY: usize = 60;
+/// The largest maximum frequency that a [`Spectrum`] may have.
+pub const MAX_FREQUENCY_LIMIT: usize = 60;
 
 /// How the magnitude of a number is spread over the frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl fmt::Display for SpectrumError {
             }
             SpectrumError::TooManyFrequencies { max_frequency } => write!(
                 f,
-                "the maximum frequency is {max_frequency}: at most {LARGEST_MAX_FREQUENCY} is supported; \
+                "the maximum frequency is {max_frequency}: at most {MAX_FREQUENCY_LIMIT} is supported; \
                  a larger base reaches larger rewards with fewer frequencies"
             ),
             SpectrumError::BinaryBase { base } => {
@@ -124,7 +124,7 @@ impl Spectrum {
         if !(base.is_finite() && base > 1.0) {
             return Err(SpectrumError::Base { base });
         }
-        if max_frequency > LARGEST_MAX_FREQUENCY {
+        if max_frequency > MAX_FREQUENCY_LIMIT {
             return Err(SpectrumError::TooManyFrequencies { max_frequency });
         }
         if encoding == Encoding::Binary && base != 2.0 {

@@ -126,16 +126,16 @@ sqrt_pair!(f64, sqrt_forward_f64, sqrt_inverse_f64);
 /// and the smaller of them is a few steps away at most.
 fn log_inverse(y: f64, epsilon: f64) -> f64 {
     // e to this power is finite; a larger x could not be returned anyway.
-    const LARGEST_U: f64 = 709.78;
+    const MAX_U: f64 = 709.78;
     if y.is_nan() || y > 1e300 {
         // No logarithm is visible beside such a number, and sums with it might overflow.
         return y / epsilon;
     }
-    let mut u = y.min((y / epsilon).ln_1p()).min(LARGEST_U);
+    let mut u = y.min((y / epsilon).ln_1p()).min(MAX_U);
     for _ in 0..64 {
         let grown = epsilon * u.exp_m1();
         let descent = (u + grown - y) / (1.0 + epsilon + grown);
-        u = (u - descent).min(LARGEST_U);
+        u = (u - descent).min(MAX_U);
         // Convergence is quadratic: after so small a step the rest is below rounding.
         if descent <= 1e-7 * u {
             break;

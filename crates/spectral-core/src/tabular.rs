@@ -1,38 +1,38 @@
 //! Small decision processes, and the tabular algorithms that the method rests on.
 //!
 //! [`q_learning`] and [`spectral_q_learning`] share one loop: they consume the same random draws and break
-//! ties in the same way, so that for one seed they meet the same transitions for as long as their greedy
-//! actions agree. In exact arithmetic that is for ever, while rewards stay inside the capacity. In floating
+//! ties in the same way. With the same seed they therefore see the same transitions as long as their greedy
+//! actions agree. In exact arithmetic they always agree while rewards stay inside the capacity. In floating
 //! point a sum over frequencies is rounded differently from a single number, and two actions of equal value
 //! may come out in either order. Hence [`Learning::tie_tolerance`]: actions that close to the best count as
-//! equally good and the first of them is taken. This moves the point of indecision away from equality, where
-//! it is met constantly, to a distance where it is met by accident only; and [`Learned::closest_call`] says
-//! how near any decision came to it.
+//! equally good, and the first of them is taken. This moves the decision threshold away from equality, where
+//! values lie constantly, to a distance where they lie only by accident. [`Learned::closest_call`] tells how
+//! close any decision came to it.
 
 use crate::decompose::Spectrum;
 use crate::rng::Stream;
 
-/// One thing that may happen after an action.
+/// One possible transition after an action.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
-    /// How likely it is.
+pub struct Transition {
+    /// Its probability.
     pub probability: f64,
-    /// The reward it brings.
+    /// Its reward.
     pub reward: f64,
     /// The next state, or none if the episode ends.
     pub next: Option<usize>,
 }
 
-/// What a random decision process looks like.
+/// The shape of a random decision process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MdpShape {
     /// The number of states.
     pub states: usize,
     /// The number of actions in every state.
     pub actions: usize,
-    /// The number of possible outcomes of every action.
-    pub outcomes: usize,
-    /// The probability that an outcome ends the episode.
+    /// The number of possible transitions of every action.
+    pub transitions: usize,
+    /// The probability that a transition ends the episode.
     pub termination: f64,
     /// No reward has a larger magnitude. Magnitudes are spread evenly over the orders between 1 and this, so
     /// that every frequency has its rewards; one reward in four is 0, and of the others half are negative.
@@ -46,40 +46,44 @@ pub struct MdpShape {
 pub struct Mdp {
     states: usize,
     actions: usize,
-    /// The possible outcomes of action a in state s, at s · actions + a.
-    outcomes: Vec<Vec<Outcome>>,
+    /// The possible transitions of action a in state s, at s · actions + a.
+    transitions: Vec<Vec<Transition>>,
 }
 
 impl Mdp {
-    /// The process with these outcomes, those of action a in state s at index s · `actions` + a.
+    /// The process with these transitions, those of action a in state s at index s · `actions` + a.
     ///
-    /// Says what is wrong if there are none, if a next state does not exist or if probabilities do not add up
-    /// to 1.
-    pub fn new(actions: usize, outcomes: Vec<Vec<Outcome>>) -> Result<Mdp, String> {
-        if actions == 0 || outcomes.is_empty() || !outcomes.len().is_multiple_of(actions) {
-            return Err(format!("{} lists of outcomes do not fit {actions} actions a state", outcomes.len()));
+    /// Returns what is wrong if there are none, if a next state does not exist or if probabilities do not add up to 1.
+    pub fn new(actions: usize, transitions: Vec<Vec<Transition>>) -> Result<Mdp, String> {
+        if actions == 0 || transitions.is_empty() || !transitions.len().is_multiple_of(actions) {
+            return Err(format!(
+                "{} lists of transitions do not fit {actions} actions a state",
+                transitions.len()
+            ));
         }
-        let states = outcomes.len() / actions;
-        for (index, list) in outcomes.iter().enumerate() {
+        let states = transitions.len() / actions;
+        for (index, list) in transitions.iter().enumerate() {
             let at = || format!("state {}, action {}", index / actions, index % actions);
-            let total: f64 = list.iter().map(|outcome| outcome.probability).sum();
+            let total: f64 = list.iter().map(|transition| transition.probability).sum();
             let adds_up = (total - 1.0).abs() < 1e-9;
-            if !adds_up || list.iter().any(|outcome| outcome.probability < 0.0) {
+            if !adds_up || list.iter().any(|transition| transition.probability < 0.0) {
                 return Err(format!("{}: probabilities add up to {total}, not to 1, or are negative", at()));
             }
-            if let Some(next) = list.iter().filter_map(|outcome| outcome.next).find(|&next| next >= states) {
+            if let Some(next) =
+                list.iter().filter_map(|transition| transition.next).find(|&next| next >= states)
+            {
                 return Err(format!("{}: there is no state {next} among {states}", at()));
             }
         }
-        Ok(Mdp { states, actions, outcomes })
+        Ok(Mdp { states, actions, transitions })
     }
 
     /// A random process of this shape.
     ///
     /// # Panics
-    /// If the shape has no states, actions or outcomes.
+    /// If the shape has no states, actions or transitions.
     pub fn random(shape: &MdpShape, stream: &mut Stream) -> Mdp {
-        let outcome = |stream: &mut Stream| {
+        let transition = |stream: &mut Stream| {
             let probability = 0.1 + stream.unit_f64();
             let magnitude = shape.largest_reward.powf(stream.unit_f64());
             let rounded = (magnitude / shape.reward_grain).floor() * shape.reward_grain;
@@ -87,15 +91,15 @@ impl Mdp {
                 [stream.below(4)];
             let next = stream.below(shape.states);
             let ends = stream.chance(shape.termination);
-            Outcome { probability, reward, next: (!ends).then_some(next) }
+            Transition { probability, reward, next: (!ends).then_some(next) }
         };
         let lists = (0..shape.states * shape.actions).map(|_| {
-            let mut list: Vec<Outcome> = (0..shape.outcomes).map(|_| outcome(stream)).collect();
-            let total: f64 = list.iter().map(|outcome| outcome.probability).sum();
-            list.iter_mut().for_each(|outcome| outcome.probability /= total);
+            let mut list: Vec<Transition> = (0..shape.transitions).map(|_| transition(stream)).collect();
+            let total: f64 = list.iter().map(|transition| transition.probability).sum();
+            list.iter_mut().for_each(|transition| transition.probability /= total);
             list
         });
-        Mdp::new(shape.actions, lists.collect()).expect("a shape with states, actions and outcomes")
+        Mdp::new(shape.actions, lists.collect()).expect("a shape with states, actions and transitions")
     }
 
     /// The number of states.
@@ -109,24 +113,27 @@ impl Mdp {
     }
 
     /// What may follow this action.
-    pub fn outcomes(&self, state: usize, action: usize) -> &[Outcome] {
-        &self.outcomes[state * self.actions + action]
+    pub fn transitions(&self, state: usize, action: usize) -> &[Transition] {
+        &self.transitions[state * self.actions + action]
     }
 
     /// The largest magnitude among the rewards.
     pub fn largest_reward(&self) -> f64 {
-        self.outcomes.iter().flatten().fold(0.0, |largest, outcome| outcome.reward.abs().max(largest))
+        self.transitions
+            .iter()
+            .flatten()
+            .fold(0.0, |largest, transition| transition.reward.abs().max(largest))
     }
 
-    /// The outcome that a uniform draw from [0, 1) picks.
-    fn pick(&self, state: usize, action: usize, draw: f64) -> Outcome {
-        let list = self.outcomes(state, action);
+    /// The transition that a uniform draw from [0, 1) picks.
+    fn pick(&self, state: usize, action: usize, draw: f64) -> Transition {
+        let list = self.transitions(state, action);
         let mut left = draw;
-        for outcome in list {
-            if left < outcome.probability {
-                return *outcome;
+        for transition in list {
+            if left < transition.probability {
+                return *transition;
             }
-            left -= outcome.probability;
+            left -= transition.probability;
         }
         // Rounded probabilities may add up to a hair less than the draw.
         list[list.len() - 1]
@@ -209,8 +216,8 @@ impl Table for SpectralTable<'_> {
 ///
 /// ```
 /// use spectral_core::rng::{Purpose, Stream};
-/// use spectral_core::tabular::{Learning, Mdp, Outcome, q_learning};
-/// let win = |reward| vec![Outcome { probability: 1.0, reward, next: None }];
+/// use spectral_core::tabular::{Learning, Mdp, Transition, q_learning};
+/// let win = |reward| vec![Transition { probability: 1.0, reward, next: None }];
 /// let mdp = Mdp::new(2, vec![win(1.0), win(8.0)])?;
 /// let settings = Learning { rate: 0.5, gamma: 0.9, epsilon: 0.5, steps: 200, tie_tolerance: 0.0 };
 /// let learned = q_learning(&mdp, &settings, Stream::new(1, Purpose::Other, 0));
@@ -218,7 +225,7 @@ impl Table for SpectralTable<'_> {
 /// # Ok::<(), String>(())
 /// ```
 pub fn q_learning(mdp: &Mdp, settings: &Learning, stream: Stream) -> Learned {
-    let mut table = ScalarTable(vec![0.0; mdp.outcomes.len()]);
+    let mut table = ScalarTable(vec![0.0; mdp.transitions.len()]);
     let closest_call = learn(mdp, settings, stream, &mut table);
     Learned { frequencies: 1, values: table.0, closest_call }
 }
@@ -227,7 +234,7 @@ pub fn q_learning(mdp: &Mdp, settings: &Learning, stream: Stream) -> Learned {
 /// all of them bootstrap from the action whose *summed* value is the greatest.
 pub fn spectral_q_learning(mdp: &Mdp, spectrum: &Spectrum, settings: &Learning, stream: Stream) -> Learned {
     let n = spectrum.frequencies();
-    let values = vec![0.0; mdp.outcomes.len() * n];
+    let values = vec![0.0; mdp.transitions.len() * n];
     let mut table = SpectralTable { spectrum, values, elements: vec![0.0; n] };
     let closest_call = learn(mdp, settings, stream, &mut table);
     Learned { frequencies: n, values: table.values, closest_call }
@@ -245,13 +252,13 @@ fn learn(mdp: &Mdp, settings: &Learning, mut stream: Stream, table: &mut impl Ta
         let draw = stream.unit_f64();
         let greedy_action = greedy(mdp, table, state, settings, &mut closest_call);
         let action = if explores { random_action } else { greedy_action };
-        let outcome = mdp.pick(state, action, draw);
-        let best_next = outcome.next.map(|next| {
+        let transition = mdp.pick(state, action, draw);
+        let best_next = transition.next.map(|next| {
             let action = greedy(mdp, table, next, settings, &mut closest_call);
             next * mdp.actions + action
         });
-        table.update(state * mdp.actions + action, outcome.reward, best_next, settings);
-        current = outcome.next;
+        table.update(state * mdp.actions + action, transition.reward, best_next, settings);
+        current = transition.next;
     }
     closest_call
 }
@@ -292,7 +299,7 @@ pub fn spectral_policy_values(
     gamma: f64,
 ) -> Option<Vec<f64>> {
     let n = spectrum.frequencies();
-    let mut values = vec![0.0; mdp.outcomes.len() * n];
+    let mut values = vec![0.0; mdp.transitions.len() * n];
     let mut elements = vec![0.0; n];
     for i in 0..n {
         let of_frequency = values_of(mdp, policy, gamma, |reward| {
@@ -313,27 +320,27 @@ fn values_of(
     gamma: f64,
     mut perceived: impl FnMut(f64) -> f64,
 ) -> Option<Vec<f64>> {
-    assert_eq!(policy.len(), mdp.outcomes.len(), "one probability per state and action");
+    assert_eq!(policy.len(), mdp.transitions.len(), "one probability per state and action");
     let n = mdp.states;
     let expected =
-        |list: &Vec<Outcome>| list.iter().map(|o| o.probability * perceived(o.reward)).sum::<f64>();
-    let rewards: Vec<f64> = mdp.outcomes.iter().map(expected).collect();
+        |list: &Vec<Transition>| list.iter().map(|o| o.probability * perceived(o.reward)).sum::<f64>();
+    let rewards: Vec<f64> = mdp.transitions.iter().map(expected).collect();
     let mut rows = vec![vec![0.0; n + 1]; n];
-    for (entry, list) in mdp.outcomes.iter().enumerate() {
+    for (entry, list) in mdp.transitions.iter().enumerate() {
         let (row, chance) = (&mut rows[entry / mdp.actions], policy[entry]);
         row[n] += chance * rewards[entry];
-        for outcome in list {
-            if let Some(next) = outcome.next {
-                row[next] -= gamma * chance * outcome.probability;
+        for transition in list {
+            if let Some(next) = transition.next {
+                row[next] -= gamma * chance * transition.probability;
             }
         }
     }
     rows.iter_mut().enumerate().for_each(|(state, row)| row[state] += 1.0);
     let state_values = solve(rows)?;
-    let later = |list: &Vec<Outcome>| {
+    let later = |list: &Vec<Transition>| {
         list.iter().map(|o| o.next.map_or(0.0, |next| o.probability * state_values[next])).sum::<f64>()
     };
-    Some(rewards.iter().zip(&mdp.outcomes).map(|(reward, list)| reward + gamma * later(list)).collect())
+    Some(rewards.iter().zip(&mdp.transitions).map(|(reward, list)| reward + gamma * later(list)).collect())
 }
 
 /// Solves a linear system, right-hand sides in the last column, by Gaussian elimination with partial

@@ -1,7 +1,7 @@
 //! The decomposition: the paper's worked examples, and the properties of its derivation for any base.
 
 use proptest::prelude::*;
-use spectral_core::decompose::{Encoding, LARGEST_MAX_FREQUENCY, Spectrum, SpectrumError};
+use spectral_core::decompose::{Encoding, MAX_FREQUENCY_LIMIT, Spectrum, SpectrumError};
 use spectral_core::returns::{scalar_return, spectral_return};
 
 fn thermometer(base: f64, max_frequency: usize) -> Spectrum {
@@ -28,7 +28,7 @@ fn any_thermometer() -> impl Strategy<Value = Spectrum> {
         1 => (-12.0..-2.0_f64).prop_map(|exponent| 1.0 + 10.0_f64.powf(exponent)),
         2 => (2..=10_u32).prop_map(f64::from),
     ];
-    (base, 0..=LARGEST_MAX_FREQUENCY).prop_map(|(base, max_frequency)| {
+    (base, 0..=MAX_FREQUENCY_LIMIT).prop_map(|(base, max_frequency)| {
         Spectrum::new(base, max_frequency, Encoding::Thermometer).unwrap_or_else(|error| match error {
             SpectrumError::Capacity { largest: Some(n), .. } => thermometer(base, n),
             other => panic!("{other}"),
@@ -37,7 +37,7 @@ fn any_thermometer() -> impl Strategy<Value = Spectrum> {
 }
 
 fn any_spectrum() -> impl Strategy<Value = Spectrum> {
-    let binary = (0..=LARGEST_MAX_FREQUENCY).prop_map(|n| Spectrum::new(2.0, n, Encoding::Binary).unwrap());
+    let binary = (0..=MAX_FREQUENCY_LIMIT).prop_map(|n| Spectrum::new(2.0, n, Encoding::Binary).unwrap());
     prop_oneof![3 => any_thermometer(), 1 => binary]
 }
 

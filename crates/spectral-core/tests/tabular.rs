@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use spectral_core::decompose::{Encoding, Spectrum};
 use spectral_core::rng::{Purpose, Stream};
 use spectral_core::tabular::{
-    Learned, Learning, Mdp, MdpShape, Outcome, policy_values, q_learning, spectral_policy_values,
+    Learned, Learning, Mdp, MdpShape, Transition, policy_values, q_learning, spectral_policy_values,
     spectral_q_learning,
 };
 
@@ -13,7 +13,7 @@ fn stream(seed: u64, step: u64) -> Stream {
 }
 
 fn shape(largest_reward: f64, reward_grain: f64) -> MdpShape {
-    MdpShape { states: 6, actions: 3, outcomes: 3, termination: 0.1, largest_reward, reward_grain }
+    MdpShape { states: 6, actions: 3, transitions: 3, termination: 0.1, largest_reward, reward_grain }
 }
 
 /// Σ bⁱ Q(s, a, i) for every state and action.
@@ -98,7 +98,7 @@ fn beyond_the_capacity_the_algorithms_differ() {
 /// And the policy may differ: two rewards beyond the capacity look the same.
 #[test]
 fn saturation_can_hide_the_better_action() {
-    let ends = |reward| vec![Outcome { probability: 1.0, reward, next: None }];
+    let ends = |reward| vec![Transition { probability: 1.0, reward, next: None }];
     let mdp = Mdp::new(2, vec![ends(20.0), ends(40.0)]).unwrap();
     let settings = Learning { rate: 0.5, gamma: 0.9, epsilon: 0.5, steps: 400, tie_tolerance: 1e-9 };
     let narrow = Spectrum::new(2.0, 3, Encoding::Thermometer).unwrap();
@@ -115,7 +115,7 @@ fn saturation_can_hide_the_better_action() {
 /// Two states in a row; action 1 moves on, action 0 ends with a consolation prize.
 #[test]
 fn q_learning_finds_the_optimum() {
-    let to = |reward, next| vec![Outcome { probability: 1.0, reward, next }];
+    let to = |reward, next| vec![Transition { probability: 1.0, reward, next }];
     let mdp = Mdp::new(2, vec![to(1.0, None), to(0.0, Some(1)), to(2.0, None), to(10.0, None)]).unwrap();
     let settings = Learning { rate: 0.2, gamma: 0.5, epsilon: 0.5, steps: 4_000, tie_tolerance: 0.0 };
     let learned = q_learning(&mdp, &settings, stream(5, 0));
@@ -125,7 +125,7 @@ fn q_learning_finds_the_optimum() {
 /// Of equally good actions the first is taken, by both algorithms and within the tolerance.
 #[test]
 fn the_first_of_tied_actions_is_taken() {
-    let ends = |reward| vec![Outcome { probability: 1.0, reward, next: None }];
+    let ends = |reward| vec![Transition { probability: 1.0, reward, next: None }];
     let mdp = Mdp::new(3, vec![ends(-1.0), ends(1.0), ends(1.0)]).unwrap();
     let spectrum = Spectrum::new(2.0, 2, Encoding::Thermometer).unwrap();
     for tie_tolerance in [0.0, 0.25] {
@@ -139,7 +139,7 @@ fn the_first_of_tied_actions_is_taken() {
 
 #[test]
 fn impossible_processes_are_refused() {
-    let to = |probability, next| vec![Outcome { probability, reward: 1.0, next }];
+    let to = |probability, next| vec![Transition { probability, reward: 1.0, next }];
     assert!(Mdp::new(0, vec![to(1.0, None)]).is_err());
     assert!(Mdp::new(2, vec![to(1.0, None)]).unwrap_err().contains("2 actions"));
     assert!(Mdp::new(1, vec![to(0.9, None)]).unwrap_err().contains("add up to 0.9"));
@@ -149,7 +149,7 @@ fn impossible_processes_are_refused() {
 
 #[test]
 fn undiscounted_values_exist_only_if_episodes_end() {
-    let to = |next| vec![Outcome { probability: 1.0, reward: 1.0, next }];
+    let to = |next| vec![Transition { probability: 1.0, reward: 1.0, next }];
     let endless = Mdp::new(1, vec![to(Some(0))]).unwrap();
     assert_eq!(policy_values(&endless, &[1.0], 1.0), None);
     assert_eq!(policy_values(&endless, &[1.0], 0.5), Some(vec![2.0]));
@@ -177,8 +177,10 @@ fn values_by_iteration(mdp: &Mdp, policy: &[f64], gamma: f64) -> Vec<f64> {
             entries.map(|entry| policy[entry] * values[entry]).sum::<f64>()
         };
         let backup = |entry: usize| {
-            let outcomes = mdp.outcomes(entry / mdp.actions(), entry % mdp.actions()).iter();
-            outcomes.map(|o| o.probability * (o.reward + gamma * o.next.map_or(0.0, of_state))).sum::<f64>()
+            let transitions = mdp.transitions(entry / mdp.actions(), entry % mdp.actions()).iter();
+            transitions
+                .map(|o| o.probability * (o.reward + gamma * o.next.map_or(0.0, of_state)))
+                .sum::<f64>()
         };
         values = (0..policy.len()).map(backup).collect();
     }

@@ -17,7 +17,7 @@ pub(crate) const CAPITAL: f64 = 100.0;
 /// Below this the player is ruined and the episode ends.
 pub(crate) const RUIN: f64 = 10.0;
 /// More than an episode of luck can bring (100 × 1.6¹⁰⁰ is below it).
-const LARGEST: f64 = 1e24;
+const MAX_CAPITAL: f64 = 1e24;
 /// Steps of an episode.
 pub(crate) const HORIZON: u16 = 100;
 
@@ -167,7 +167,7 @@ impl Game for Market {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         check_tag(from, TAG, "investor")?;
-        let capital = checked("the capital", from.f64()?, 1.0..=LARGEST)?;
+        let capital = checked("the capital", from.f64()?, 1.0..=MAX_CAPITAL)?;
         let signals = Signals { steady: from.bool()?, longshot: from.bool()? };
         let steps = checked("the step count", from.u16()?, 0..=HORIZON)?;
         *self = Market { capital, signals, steps };

@@ -166,9 +166,9 @@ impl Game for Ponglantis {
                 let plane = HEIGHT * WIDTH;
                 shooting_picture(shooting, |row, column, part| {
                     let channel = match part {
-                        Part::Ship => 0,
-                        Part::Clock => 1,
-                        Part::Gun => 2,
+                        Sprite::Ship => 0,
+                        Sprite::Clock => 1,
+                        Sprite::Gun => 2,
                     };
                     out[channel * plane + row * WIDTH + column] = 255;
                 });
@@ -182,9 +182,9 @@ impl Game for Ponglantis {
             Phase::Pong(rally) => rally.pixels(out),
             Phase::Shooting(shooting) => shooting_picture(shooting, |row, column, part| {
                 let grey = match part {
-                    Part::Ship => 255,
-                    Part::Clock => 90,
-                    Part::Gun => 200,
+                    Sprite::Ship => 255,
+                    Sprite::Clock => 90,
+                    Sprite::Gun => 200,
                 };
                 draw_cell(out, row, column, grey);
             }),
@@ -202,11 +202,11 @@ impl Game for Ponglantis {
                 start_board(out, [20, 44, 84], self.player_points, self.computer_points);
                 shooting_picture(shooting, |row, column, part| {
                     let colour = match part {
-                        Part::Ship if row == 1 => [250, 210, 70],
-                        Part::Ship => [190, 200, 210],
-                        Part::Clock if row == HEIGHT - 1 => [150, 90, 200],
-                        Part::Clock => [170, 60, 60],
-                        Part::Gun => [110, 220, 120],
+                        Sprite::Ship if row == 1 => [250, 210, 70],
+                        Sprite::Ship => [190, 200, 210],
+                        Sprite::Clock if row == HEIGHT - 1 => [150, 90, 200],
+                        Sprite::Clock => [170, 60, 60],
+                        Sprite::Gun => [110, 220, 120],
                     };
                     paint_cell(out, row, column, colour);
                 });
@@ -251,29 +251,29 @@ impl Game for Ponglantis {
 }
 
 /// What a cell of the shooting phase's picture shows.
-enum Part {
+enum Sprite {
     Ship,
     Clock,
     Gun,
 }
 
 /// Ships in range, the gun, and two clocks: steps since the last hit (two rows) and steps to reload.
-fn shooting_picture(shooting: &Shooting, mut draw: impl FnMut(usize, usize, Part)) {
+fn shooting_picture(shooting: &Shooting, mut draw: impl FnMut(usize, usize, Sprite)) {
     for column in 0..3 {
         if shooting.ships.far {
-            draw(1, 10 + column, Part::Ship);
+            draw(1, 10 + column, Sprite::Ship);
         }
         if shooting.ships.near {
-            draw(7, 2 + column, Part::Ship);
+            draw(7, 2 + column, Sprite::Ship);
         }
     }
     for cell in 0..shooting.since_hit as usize {
-        draw(WAIT_ROW + cell / WIDTH, cell % WIDTH, Part::Clock);
+        draw(WAIT_ROW + cell / WIDTH, cell % WIDTH, Sprite::Clock);
     }
     for cell in 0..shooting.reload as usize {
-        draw(HEIGHT - 1, cell, Part::Clock);
+        draw(HEIGHT - 1, cell, Sprite::Clock);
     }
-    draw(HEIGHT - 1, WIDTH / 2, Part::Gun);
+    draw(HEIGHT - 1, WIDTH / 2, Sprite::Gun);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use spectral_core::rng::Stream;
 /// What the actions are called.
 pub(crate) const ACTIONS: [&str; 4] = ["up", "right", "down", "left"];
 /// The largest exponent that the rules can reach: 2¹⁷ = 131072.
-const LARGEST: u8 = 17;
+const MAX_EXPONENT: u8 = 17;
 /// Levels told apart in observations: empty, 2, 4, … 16384, and 32768 or more.
 const LEVELS: usize = 16;
 /// Steps after which an episode is cut off; a game of this length would have passed 131072.
@@ -159,7 +159,7 @@ impl Game for Twenty48 {
                 cell % 4 * 21 + 1,
                 19,
                 19,
-                tile.min(LARGEST) * (255 / LARGEST),
+                tile.min(MAX_EXPONENT) * (255 / MAX_EXPONENT),
             );
         }
     }
@@ -192,7 +192,7 @@ impl Game for Twenty48 {
         check_tag(from, TAG, "2048")?;
         let mut board = [0; 16];
         for tile in &mut board {
-            *tile = checked("a tile's exponent", from.u8()?, 0..=LARGEST)?;
+            *tile = checked("a tile's exponent", from.u8()?, 0..=MAX_EXPONENT)?;
         }
         let idle = checked("the count of idle moves", from.u16()?, 0..=IDLE_LIMIT)?;
         let steps = checked("the step count", from.u32()?, 0..=STEP_LIMIT)?;

@@ -41,7 +41,7 @@ impl Axis {
         }
         values.retain(|v| (min..=max).contains(v));
         values.sort_by(f64::total_cmp);
-        // Decades crowd near zero: keep those that stand clear of the last tick kept, zero before all others.
+        // Decades crowd near zero: keep zero first, then those that are far enough from the last tick kept.
         let gap = 0.07;
         let mut kept: Vec<f64> = Vec::new();
         values.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -62,7 +62,7 @@ impl Axis {
             let label = if value >= 1000.0 {
                 thousands(value as u64)
             } else if power < -3 {
-                // All its zeros would not fit beside the axis.
+                // All its zeros would not fit next to the axis.
                 format!("1e−{}", -power)
             } else {
                 value.to_string()
@@ -74,7 +74,7 @@ impl Axis {
 
     /// A logarithmic axis over whole decades.
     pub(crate) fn decades(lowest: i32, highest: i32) -> Self {
-        // Labels of every decade would crowd where there are many.
+        // Labels at every decade would be too dense if there are many.
         let stride = ((highest - lowest) / 6 + 1) as usize;
         let ticks = (lowest..=highest).step_by(stride).map(|power| {
             let value = 10f64.powi(power);
@@ -97,7 +97,7 @@ impl Axis {
         (bottom, ((high.log10() - 1e-9).ceil() as i32).max(bottom + 1))
     }
 
-    /// Where a value stands between the axis' ends, 0 to 1; outside values stick to the ends.
+    /// The position of a value between the axis' ends, 0 to 1. Values outside are moved to the ends.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let t = |v: f64| match self.kind {
             Kind::Linear => v,

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use crate::palette::Rgb;
 use crate::text;
 
-/// What a mark is painted with. Roles follow the page's light or dark mode; colours stay.
+/// What a mark is painted with. Roles follow the page's light or dark mode; colours are fixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Paint {
-    /// Text that is read.
+    /// Main text.
     Ink,
-    /// Text and lines that explain.
+    /// Secondary text and lines.
     Muted,
     /// Grid lines.
     Rule,
@@ -66,7 +66,7 @@ impl Stroke {
     }
 }
 
-/// Which end of a text stands at its position.
+/// Which end of a text is at its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Anchor {
     Start,
@@ -96,14 +96,14 @@ impl Lettering {
 /// A point in figure coordinates: x to the right, y downwards.
 pub(crate) type Point = (f64, f64);
 
-/// What figures draw on.
+/// A surface for figures.
 pub(crate) trait Canvas {
     fn polyline(&mut self, points: &[Point], stroke: Stroke);
     fn polygon(&mut self, points: &[Point], fill: Paint, opacity: f64);
     fn circle(&mut self, centre: Point, radius: f64, fill: Paint, outline: Option<Stroke>);
     /// `at` is on the base line of the text.
     fn text(&mut self, at: Point, text: &str, lettering: Lettering);
-    /// Marks what follows as belonging to an agent, so that a page can hide it. Groups do not nest.
+    /// Marks the following marks as belonging to an agent, so that a page can hide them. Groups do not nest.
     fn begin_agent(&mut self, agent: &str);
     fn end_agent(&mut self);
 
@@ -112,7 +112,7 @@ pub(crate) trait Canvas {
     }
 }
 
-/// A canvas whose origin lies elsewhere on another.
+/// A canvas that draws on another one with a moved origin.
 pub(crate) struct Shifted<'c> {
     pub canvas: &'c mut dyn Canvas,
     pub origin: Point,
@@ -298,7 +298,7 @@ pub(crate) struct PngCanvas {
 }
 
 impl PngCanvas {
-    /// A white picture of `width` by `height` figure units, each `scale` pixels wide; `None` if that is no size.
+    /// A white picture of `width` by `height` figure units, each `scale` pixels wide; `None` if that is not a valid size.
     pub(crate) fn new(width: f64, height: f64, scale: f64) -> Option<Self> {
         let mut pixels =
             tiny_skia::Pixmap::new((width * scale).round() as u32, (height * scale).round() as u32)?;

@@ -1,4 +1,4 @@
-//! What the paper says, as data, and the verdict on it: agree, differ or undecided, always with the reason.
+//! The paper's claims as data, and the verdict on each: agree, differ or undecided, always with the reason.
 //!
 //! An experiment's TOML file holds its claims as a list of `[[claim]]` tables; [`Claim::from_toml`] reads them and
 //! ignores everything else in the file. `docs/EXPERIMENTS.md` describes every kind with an example.
@@ -121,7 +121,7 @@ pub struct TdErrors {
 }
 
 impl Rule {
-    /// Of a claim about TD errors, what it is about.
+    /// The subject of a claim about TD errors; `None` for other claims.
     pub(crate) fn td_errors(&self) -> Option<&TdErrors> {
         match self {
             Self::TdErrorBelow(of)
@@ -213,8 +213,8 @@ struct ClaimTable {
 }
 
 impl Claim {
-    /// Reads the `[[claim]]` tables of an experiment's TOML text, in order; other keys are left to others. `file` is
-    /// the name that errors give.
+    /// Reads the `[[claim]]` tables of an experiment's TOML text, in order, and ignores other keys. `file` is the name that
+    /// errors show.
     pub fn from_toml(text: &str, file: &str) -> Result<Vec<Self>, ReportError> {
         let path = std::path::Path::new(file);
         let read: ClaimsFile = toml::from_str(text).map_err(|error| {

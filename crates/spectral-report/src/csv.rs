@@ -1,17 +1,17 @@
-//! Numeric CSV as run directories hold it: a header line, columns found by name, empty fields for missing values.
+//! The numeric CSV files of run directories: a header line, columns found by name, empty fields for missing values.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::ReportError;
 
-/// Whether a last line without a line break may be dropped: a process that is still writing, or was killed while
-/// it wrote, leaves one behind, and half a number would read as a different number.
+/// Whether a last line without a line break may be dropped. A process that is still writing, or was killed while writing,
+/// leaves one behind, and half a number would read as a different number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The writer has finished: a torn last line is an error.
     Complete,
-    /// The writer may be at work: a torn last line is not there yet.
+    /// The writer may still be writing: a torn last line is ignored.
     MayBeTorn,
 }
 

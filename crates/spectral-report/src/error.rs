@@ -1,4 +1,4 @@
-//! What can go wrong while a report is made, said so that the reader knows which file to mend.
+//! Errors of reading runs and writing reports. Messages name the file to fix.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ pub enum ReportError {
         path: PathBuf,
         /// What was being done, as in "read" or "write".
         action: &'static str,
-        /// The system's own account.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A file exists but does not hold what the run directory promises.
@@ -44,7 +44,7 @@ pub enum ReportError {
     },
     /// Runs that would be averaged differ in more than their seeds.
     UnlikeRuns(Box<Difference>),
-    /// A report of no runs at all was asked for.
+    /// There are no runs to report on.
     Empty,
     /// A figure or file could not be encoded.
     Encoding {
@@ -58,7 +58,7 @@ pub enum ReportError {
 pub struct Difference {
     /// The task.
     pub task: String,
-    /// The agent whose settings differ; empty if the runs differ as a whole.
+    /// The agent whose settings differ; empty if a setting of the whole run differs.
     pub agent: String,
     /// The setting.
     pub key: String,

@@ -9,11 +9,11 @@ use crate::run::AgentStatus;
 use crate::stats::final_score;
 use crate::text;
 
-/// What kind of place a figure is drawn for.
+/// Where a figure is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// A file by itself: has its own title and labels at the ends of lines.
-    Alone,
+    /// In a file of its own, with a title and labels at the ends of lines.
+    File,
     /// In the page on a wide screen: labels at the ends of lines, no title.
     Wide,
     /// In the page on a phone: the page's legend names the lines.
@@ -26,7 +26,7 @@ impl Format {
     /// Width and height of the learning-curve figure.
     pub(crate) fn size(self) -> (f64, f64) {
         match self {
-            Self::Alone => (860.0, 480.0),
+            Self::File => (860.0, 480.0),
             Self::Wide => (860.0, 400.0),
             Self::Narrow => (360.0, 290.0),
             Self::Panel => (300.0, 228.0),
@@ -54,21 +54,21 @@ pub(crate) fn learning_curves(
     clock: Clock,
 ) -> Plot {
     let (width, height) = format.size();
-    let labelled = matches!(format, Format::Alone | Format::Wide);
+    let labelled = matches!(format, Format::File | Format::Wide);
     let widest = task.agents.iter().map(|agent| text::width(&end_label(agent), BODY)).fold(0.0, f64::max);
     let (divisor, meaning) = unit(task, clock);
-    // The authors may have counted agent steps: where a step is several frames, the axis says both.
+    // The authors may have counted agent steps. If a step takes several frames, the axis shows both.
     let steps = if clock == Clock::Frames && task.frames_per_step > 1 { task.frames_per_step } else { 1 };
     let last = task.grid(clock).last().copied().unwrap_or(1) as f64 / divisor;
     let plot = Plot {
         left: if labelled { 52.0 } else { 44.0 },
         right: if labelled { width - 26.0 - text::SYSTEM_FONT_ALLOWANCE * widest } else { width - 18.0 },
-        top: if format == Format::Alone { 94.0 } else { 30.0 },
+        top: if format == Format::File { 94.0 } else { 30.0 },
         bottom: height - if steps > 1 { 60.0 } else { 44.0 },
         x: Axis::linear(0.0, last, if labelled { 6 } else { 4 }),
         y: curve_axis(task, clock, if labelled { 6 } else { 5 }),
     };
-    if format == Format::Alone {
+    if format == Format::File {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
         let caption = format!(
             "Training score by {meaning}: mean over finished seeds of the smoothed score; bands are one bootstrapped \
@@ -104,7 +104,7 @@ pub(crate) fn learning_curves(
     plot
 }
 
-/// A second row of labels below the frames: the same places in agent steps.
+/// A second row of labels below the frames: the same positions in agent steps.
 fn step_labels(canvas: &mut dyn Canvas, plot: &Plot, frames_per_step: u64, roomy: bool) {
     let muted = Lettering::new(SMALL - 1.0, Paint::Muted, Anchor::Middle);
     for (value, _) in &plot.x.ticks {
@@ -175,7 +175,7 @@ fn curve(canvas: &mut dyn Canvas, at: &dyn Fn(u64, f64) -> Point, agent: &Agent<
     }
 }
 
-/// A cross for a seed that was stopped, an open ring for one that may go on.
+/// A cross for a seed that was stopped, an open ring for one that may continue.
 fn end_mark(canvas: &mut dyn Canvas, at: Point, paint: Paint, status: AgentStatus) {
     let stroke = Stroke::new(paint, 1.6);
     if status == AgentStatus::Stopped {
@@ -203,7 +203,7 @@ fn end_labels(canvas: &mut dyn Canvas, plot: &Plot, task: &Task<'_>, clock: Cloc
         let Some(last) = agent.curves(clock).mean.last() else { continue };
         let end = plot.at(last.frame as f64 / divisor, last.mean);
         if end.0 < plot.right - 20.0 {
-            // A curve that breaks off has its name where it breaks off.
+            // A curve that ends early has its name where it ends.
             end_label_at(canvas, agent, (end.0 + 9.0, end.1));
         } else {
             at_the_edge.push((agent, end.1));
@@ -252,7 +252,7 @@ pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent
     }
     for run in &agent.unfinished {
         if let Some(value) = final_score(&run.episodes) {
-            // Below the line, so that it cannot be taken for one of the dots that count.
+            // Below the line, so that it cannot be mistaken for one of the dots that count.
             canvas.circle((x(value), y + 8.0), 2.8, Paint::Surface, Some(Stroke::new(paint, 1.4)));
         }
     }

@@ -1,4 +1,4 @@
-//! Files of a report: written under a temporary name and renamed, so that none is ever half there.
+//! Writes the files of a report. Each is written under a temporary name and renamed, so that no file is ever incomplete.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +19,8 @@ use crate::td_figure::{self, TdFrame};
 /// Pixels per figure unit in PNG files: sharp on dense screens and in print.
 const PNG_SCALE: f64 = 2.0;
 
-/// Writes `contents` to `folder/name`, whole or not at all.
+/// Writes `contents` to `folder/name` atomically. This crate depends on no other crate of the project, so it has its own
+/// function for this.
 pub(crate) fn write_file(folder: &Path, name: &str, contents: &[u8]) -> Result<(), ReportError> {
     let path = folder.join(name);
     let temporary = folder.join(format!(".{name}.{}.tmp", std::process::id()));
@@ -27,7 +28,7 @@ pub(crate) fn write_file(folder: &Path, name: &str, contents: &[u8]) -> Result<(
         .and_then(|mut file| file.write_all(contents).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, &path));
     written.map_err(|error| {
-        // The temporary file may not exist; the first error is the one that matters.
+        // The temporary file may not exist. The first error is the one that matters.
         fs::remove_file(&temporary).ok();
         ReportError::io(&path, "write", error)
     })
@@ -39,10 +40,10 @@ pub(crate) fn write_task(folder: &Path, task: &Task<'_>) -> Result<(), ReportErr
     let clocks = [(Clock::Frames, "curves"), (Clock::Time, "curves-hours")];
     for (clock, name) in clocks.into_iter().filter(|(clock, _)| !task.grid(*clock).is_empty()) {
         let draw = |canvas: &mut dyn Canvas| {
-            figure::learning_curves(canvas, task, Format::Alone, clock);
+            figure::learning_curves(canvas, task, Format::File, clock);
         };
         let label = format!("Learning curves on {}", task.name);
-        write_figure(folder, &format!("{slug}-{name}"), Format::Alone.size(), &label, &draw)?;
+        write_figure(folder, &format!("{slug}-{name}"), Format::File.size(), &label, &draw)?;
         write_file(folder, &format!("{slug}-{name}.csv"), curves_csv(task, clock).as_bytes())?;
     }
 
@@ -200,7 +201,7 @@ pub(crate) fn improvement_csv(tasks: &[Task<'_>]) -> String {
     text
 }
 
-/// Six significant digits, for the long tables of curves that are drawn and not computed with.
+/// Six significant digits, for the long tables of curves, which are meant for drawing and not for computing.
 fn short(value: f64) -> String {
     format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
 }
@@ -274,7 +275,7 @@ pub(crate) fn seeds_csv(tasks: &[Task<'_>]) -> String {
     text
 }
 
-/// Quotes a text field where commas, quotes or line breaks would break the row.
+/// Quotes a text field if commas, quotes or line breaks would break the row.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! Every task's learning curves in one figure, as the paper shows its six games.
+//! The learning curves of all tasks in one figure, like the paper's figure of its six games.
 
 use crate::analysis::{Agent, Clock, Task};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Shifted, Stroke};
@@ -6,16 +6,16 @@ use crate::figure::{self, Format};
 use crate::plot::{BODY, SMALL, TITLE};
 use crate::text;
 
-/// Below this many tasks every section is seen soon enough without it.
-const FEWEST: usize = 3;
+/// With fewer tasks than this there is no overview: the sections of the tasks are close enough together.
+const MIN_TASKS: usize = 3;
 const COLUMNS: usize = 3;
 const HEADER: f64 = 84.0;
-/// Room above each panel for its name.
+/// Height above each panel for its name.
 const NAME: f64 = 22.0;
 
 /// Whether there are enough tasks for an overview.
 pub(crate) fn wanted(tasks: &[Task<'_>]) -> bool {
-    tasks.len() >= FEWEST
+    tasks.len() >= MIN_TASKS
 }
 
 /// Every agent once, in the order of the first task that has it.

@@ -21,18 +21,17 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// Where a pair of values is drawn.
+    /// The point at which a pair of values is drawn.
     pub(crate) fn at(&self, x: f64, y: f64) -> Point {
         (self.left + self.x.place(x) * (self.right - self.left), self.height_of(y))
     }
 
-    /// Where a value of the vertical axis is drawn.
+    /// The height at which a value of the vertical axis is drawn.
     pub(crate) fn height_of(&self, y: f64) -> f64 {
         self.bottom - self.y.place(y) * (self.bottom - self.top)
     }
 
-    /// Horizontal grid lines, a stronger zero line, tick labels, and what the axes mean. No box: the data are the
-    /// figure.
+    /// Draws horizontal grid lines, a stronger zero line, tick labels and axis titles, but no box around the data.
     pub(crate) fn frame(&self, canvas: &mut dyn Canvas, y_meaning: &str, x_meaning: &str) {
         for (value, label) in &self.y.ticks {
             let y = self.height_of(*value);

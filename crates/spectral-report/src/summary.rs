@@ -1,4 +1,4 @@
-//! What a report found, as data: the same numbers as in the HTML, for programs.
+//! The results of a report as data: the same numbers as in the HTML, for programs.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::claims::Judgement;
 use crate::format::{interval, number, thousands};
 
-/// Everything a report found. Written beside it as `summary.json`.
+/// All results of a report. Written beside it as `summary.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReportSummary {
     /// The HTML report.
@@ -20,7 +20,7 @@ pub struct ReportSummary {
     pub overall: Option<OverallSummary>,
 }
 
-/// What was found on one task, under one protocol and length.
+/// The results on one task under one protocol and length.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskSummary {
     /// Name of the task.
@@ -37,9 +37,9 @@ pub struct TaskSummary {
     pub comparisons: Vec<Comparison>,
     /// Probability that the same agent improves on each other agent.
     pub improvements: Vec<Improvement>,
-    /// The findings in plain words.
+    /// The findings as sentences.
     pub findings: Vec<String>,
-    /// What a reader must know before believing the numbers.
+    /// What a reader must know before relying on the numbers.
     pub warnings: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use crate::palette::score_colour;
 use crate::plot::{BODY, Plot, SMALL, TITLE};
 use crate::text;
 
-/// Decades that the axis never leaves: beyond them an error is "tiny" or "absurd" whatever its digits.
+/// The decades to which the axis is limited: beyond them an error is tiny or absurd whatever its digits.
 const DECADES: (i32, i32) = (-2, 5);
 /// Columns of panels in the figure by itself.
 const COLUMNS: usize = 2;
@@ -95,7 +95,7 @@ pub(crate) fn panel(
     plot
 }
 
-/// Agents that have something to show.
+/// Agents that have TD errors.
 pub(crate) fn shown<'t, 'a>(task: &'t Task<'a>) -> Vec<&'t Agent<'a>> {
     task.agents.iter().filter(|agent| !agent.td_lines.is_empty()).collect()
 }

@@ -5,7 +5,7 @@ use crate::claims::{TdErrors, Verdict};
 use crate::run::TdError;
 use crate::verdict::Check;
 
-/// An error has spiked when it rises above so many times the percentage that it had fallen to.
+/// An error has spiked when it rises above this many times the percentage that it had fallen to.
 const SPIKE: f64 = 2.0;
 
 /// Where the TD percentage errors ended, at those of the scores that were met.
@@ -34,7 +34,7 @@ pub(crate) fn ending(agent: &Agent<'_>, of: &TdErrors, below: bool, short: bool)
     } else {
         Verdict::Undecided
     };
-    // Errors fall with training: what has not fallen yet may still fall.
+    // Errors fall with training: one that has not fallen yet may still fall.
     let rests_on_high_errors = (verdict == Verdict::Agree) != below;
     if short && verdict != Verdict::Undecided && rests_on_high_errors {
         return Check::new(Verdict::Undecided, format!("{reason}, and may still fall"));
@@ -71,7 +71,7 @@ pub(crate) fn stability(agent: &Agent<'_>, of: &TdErrors, spikes: bool, short: b
     } else {
         Verdict::Undecided
     };
-    // What has been stable so far may still spike.
+    // An error that has been stable so far may still spike.
     let rests_on_stability = (verdict == Verdict::Agree) != spikes;
     if short && verdict != Verdict::Undecided && rests_on_stability {
         return Check::new(Verdict::Undecided, format!("{reason}, so far"));
@@ -79,7 +79,7 @@ pub(crate) fn stability(agent: &Agent<'_>, of: &TdErrors, spikes: bool, short: b
     Check::new(verdict, reason)
 }
 
-/// How the TD errors of one seed went at a range of scores.
+/// The course of one seed's TD errors at a range of scores.
 struct Course {
     scores: usize,
     /// Scores at which the error fell to the percentage.
@@ -94,7 +94,7 @@ impl Course {
         let mut course = Course { scores: (last - first + 1) as usize, settled: 0, spiked: 0, highest: 0.0 };
         for score in first..=last {
             let rows = rows.iter().filter(|row| row.player_score == score);
-            // What is not finite is a divergence: higher than any.
+            // A value that is not finite is a divergence, which counts as higher than any.
             let mut errors = rows.filter(|row| row.abs_target != 0.0).map(|row| {
                 let share = 100.0 * row.abs_error / row.abs_target;
                 if share.is_finite() && row.abs_target.is_finite() { share } else { f64::INFINITY }

@@ -95,7 +95,7 @@ fn trained(task: &Task<'_>, name: &str) -> Option<u64> {
     task.agent(name)?.finished.iter().map(|run| run.frames).min()
 }
 
-/// What was measured of the agents concerned, in words.
+/// A sentence with the measured values of the agents concerned.
 fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
     let mut parts = Vec::new();
     let frames = claim.agents().iter().filter_map(|name| trained(task, name)).min().unwrap_or(task.frames);
@@ -132,7 +132,7 @@ fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
     format!("Final score after {after} frames: {}.", parts.join("; "))
 }
 
-/// An agent's final score on a task, in words.
+/// An agent's final score on a task, as text.
 fn score_of(task: &Task<'_>, name: &str) -> String {
     let Some(row) = task.row(name) else { return format!("{name} was not run") };
     let Some(mean) = row.mean else { return format!("{name} has no finished seed") };
@@ -145,7 +145,7 @@ fn score_of(task: &Task<'_>, name: &str) -> String {
     format!("{name} {} ({range}{seeds})", number(mean))
 }
 
-/// What must hold before anything can be decided.
+/// The conditions without which nothing can be decided.
 fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
     for name in claim.agents() {
         if task.agent(name).is_none() {
@@ -212,7 +212,7 @@ fn is_flat(task: &Task<'_>, agent: &Agent<'_>, within: Option<f64>) -> bool {
 fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
     let scores =
         |task: &Task<'_>, name: &str| task.row(name).map_or_else(Vec::new, |row| row.per_seed.clone());
-    // A check for every agent, told whether it ended before the claim's frames.
+    // A check for every agent, given whether it ended before the claim's frames.
     let of_td = |of: &TdErrors, check: &dyn Fn(&Agent<'_>, bool) -> Check| {
         let agents = of.agents.iter().filter_map(|name| Some((task.agent(name)?, trained(task, name))));
         let short = |frames: Option<u64>| frames.is_some_and(|frames| frames < claim.min_frames);
@@ -305,7 +305,7 @@ fn higher(better: &str, first: &[f64], worse: &str, second: &[f64]) -> Check {
     }
 }
 
-/// What `share` of the larger |mean| is in points.
+/// A `share` of the larger |mean|, in points.
 fn points(share: f64, first: &[f64], second: &[f64]) -> f64 {
     let size = |values: &[f64]| stats::mean(values).unwrap_or(0.0).abs();
     share * size(first).max(size(second))

@@ -5,11 +5,11 @@ mod synthetic;
 use std::path::Path;
 
 use spectral_report::{Claim, Judgement, ReportOptions, Verdict, read_runs, write_report};
-use synthetic::{End, Member, member, write_run};
+use synthetic::{End, SyntheticAgent, member, write_run};
 
 const FRAMES: u64 = 60_000;
 
-fn seeds(agent: &'static str, count: u64, from: f64, to: f64) -> Vec<Member> {
+fn seeds(agent: &'static str, count: u64, from: f64, to: f64) -> Vec<SyntheticAgent> {
     // Seeds end a little apart, symmetrically about `to`.
     let apart = |seed: u64| 0.3 * (seed as f64 - (count as f64 - 1.0) / 2.0);
     (0..count).map(|seed| member(agent, seed, (from, to + apart(seed), 20_000.0), 0.5, FRAMES)).collect()
@@ -165,7 +165,7 @@ fn two_seeds_must_be_clear_by_students_interval_too() {
     };
     // All of one agent's seeds lie above all of the other's, so the bootstrap's interval is clear of zero; but with
     // a spread like this two seeds prove nothing.
-    let members: Vec<Member> =
+    let members: Vec<SyntheticAgent> =
         pair("wide", [4.0, 10.0]).chain(pair("low", [2.0, 3.0])).chain(pair("far", [60.0, 61.0])).collect();
     write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, false, &members);
     let claim = |better: &str| format!("kind = \"higher_final\"\nbetter = \"{better}\"\nworse = [\"low\"]");
@@ -214,7 +214,7 @@ fn td_errors_decide_score_by_score() {
 #[test]
 fn td_errors_that_spike_are_told_from_stable_ones() {
     let root = tempfile::tempdir().unwrap();
-    let members: Vec<Member> =
+    let members: Vec<SyntheticAgent> =
         ["calm", "wild", "once"].into_iter().flat_map(|agent| seeds(agent, 3, -10.0, 8.0)).collect();
     write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, true, &members);
     // At the scores 0 to 3: 40% of the target, then 8%, and where an agent spikes 30% before it ends at 4%.

@@ -522,7 +522,7 @@ fn curves_against_time_hold_the_same_scores() {
 #[test]
 fn runs_of_unlike_lengths_can_be_read_up_to_a_common_frame() {
     let root = tempfile::tempdir().unwrap();
-    let write = |name: &str, frames: u64, members: &[synthetic::Member]| {
+    let write = |name: &str, frames: u64, members: &[synthetic::SyntheticAgent]| {
         write_run(&root.path().join("runs").join(name), "pong-mini", frames, true, members);
     };
     let at = |seed: u64, reached: u64, end: End| {

@@ -3,10 +3,10 @@
 use super::bus::Bus;
 use super::cartridge::Cartridge;
 use super::cpu::Cpu;
+use super::deferred_frame::DeferredFrame;
 use super::execute;
 use super::input::Input;
 use super::noise::Noise;
-use super::owed::Beginning;
 use super::recompile;
 use super::riot::Riot;
 use super::rom::Rom;
@@ -23,7 +23,7 @@ pub enum Format {
     Pal,
 }
 
-/// What a console's memory and timer hold when it is switched on: chance, on a real one.
+/// What a console's memory and timer hold when it is switched on. On a real console this is random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerOn {
     noise: Noise,
@@ -47,18 +47,18 @@ impl PowerOn {
     }
 }
 
-/// How a console runs its program. Either leaves it in the same state after every frame.
+/// How a console runs its program. Both leave it in the same state after every frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Engine {
-    /// Translates the program to the host's own instructions as it runs, once for all consoles that share
-    /// the [`Rom`]; interprets what cannot be translated.
+    /// Translates the program to the host's own instructions as it runs, once for all consoles that share the [`Rom`], and
+    /// interprets what cannot be translated.
     #[default]
     Translator,
     /// Interprets every instruction.
     Interpreter,
 }
 
-/// The most instructions that one frame may take; a program that never ends a frame is cut off here.
+/// The most instructions that one frame may take. A program that never ends a frame is cut off here.
 const MAX_INSTRUCTIONS: i32 = 25_000;
 
 /// An Atari 2600 with a game in it.
@@ -84,11 +84,11 @@ pub struct Console {
     format: Format,
     swap_ports: bool,
     swap_paddles: bool,
-    /// Whether the next frame begins anew, the last one having been completed.
+    /// Whether the last frame was completed, so that the next one begins at its start.
     frame_complete: bool,
     engine: Engine,
-    /// For each of the two pictures, the frame that belongs there and was not drawn.
-    owed: [Option<Beginning>; 2],
+    /// For each of the two pictures, the frame that belongs there if it has not been drawn.
+    deferred: [Option<DeferredFrame>; 2],
 }
 
 impl Console {
@@ -98,12 +98,12 @@ impl Console {
             Format::Ntsc => 290,
             Format::Pal => 342,
         };
-        let view = super::known::view(rom.fingerprint(), format);
+        let quirks = super::rom_quirks::quirks(rom.fingerprint(), format);
         let geometry = Geometry {
-            first_line: view.first_line,
-            height: view.height,
+            first_line: quirks.first_line,
+            height: quirks.height,
             max_lines,
-            hmove_blanks: view.hmove_blanks,
+            hmove_blanks: quirks.hmove_blanks,
             colour_loss: format == Format::Pal,
         };
         let mut noise = power_on.noise;
@@ -123,17 +123,17 @@ impl Console {
             rom,
             noise,
             format,
-            swap_ports: view.swap_ports,
-            swap_paddles: view.swap_paddles,
+            swap_ports: quirks.swap_ports,
+            swap_paddles: quirks.swap_paddles,
             frame_complete: true,
             engine: Engine::default(),
-            owed: [None, None],
+            deferred: [None, None],
         };
         console.system_reset();
         console
     }
 
-    /// Chooses how the program is run from here on.
+    /// Chooses how the program runs from now on.
     pub fn set_engine(&mut self, engine: Engine) {
         self.engine = engine;
     }
@@ -149,7 +149,7 @@ impl Console {
         self.cpu = Cpu::after_reset(u16::from_le_bytes([low, high]));
     }
 
-    /// Runs until the program has completed a frame; `draw` says whether anybody will look at the picture.
+    /// Runs until the program has completed a frame. `draw` says whether the picture will be used.
     pub fn run_frame(&mut self, input: &Input, draw: bool) {
         self.bus.pins = input.pins(self.swap_ports, self.swap_paddles);
         self.bus.tia.set_draw(draw);
@@ -160,7 +160,7 @@ impl Console {
             self.bus.riot.rebase(elapsed);
             self.bus.tia.begin_frame(elapsed);
         } else if self.cpu.cycle > 1 << 26 {
-            // A program that never touches the TIA can go on like this for ever.
+            // A program that never accesses the TIA can run like this forever.
             let elapsed = 76 << 18;
             self.cpu.cycle -= elapsed;
             self.bus.riot.rebase(elapsed);
@@ -168,29 +168,28 @@ impl Console {
         self.bus.tia.plug_paddles(self.bus.pins.paddles);
         self.bus.frame_done = false;
         let from_its_start = self.frame_complete;
-        let beginning = (!draw).then(|| Beginning::new(&self.cpu, &mut self.bus));
+        let undrawn = (!draw).then(|| DeferredFrame::new(&self.cpu, &mut self.bus));
         run(self.engine, &mut self.cpu, &mut self.bus, &self.rom);
         self.frame_complete = self.bus.frame_done;
         if from_its_start && self.frame_complete && self.bus.tia.is_full() {
-            self.owed[self.bus.tia.current()] = beginning;
+            self.deferred[self.bus.tia.current()] = undrawn;
         } else {
-            self.end_unfinished_picture(beginning);
+            self.end_unfinished_picture(undrawn);
         }
         self.bus.tia.end_frame(self.cpu.cycle);
     }
 
-    /// Gives the picture what belongs below the part that this frame has reached; if this frame was not drawn,
-    /// runs it again from its `beginning`.
+    /// Completes the picture below the part that this frame has reached. If this frame was not drawn, it is run again.
     #[cold]
-    fn end_unfinished_picture(&mut self, beginning: Option<Beginning>) {
+    fn end_unfinished_picture(&mut self, undrawn: Option<DeferredFrame>) {
         let current = self.bus.tia.current();
-        let before = self.owed[current].take().map(|owed| self.draw(owed));
-        if let Some(beginning) = beginning {
+        let before = self.deferred[current].take().map(|deferred| self.draw(deferred));
+        if let Some(undrawn) = undrawn {
             if let Some(before) = before {
                 self.bus.tia.complete_from(&before.tia, 0);
             }
             let pictures = self.bus.tia.take_pictures();
-            (self.cpu, self.bus) = beginning.draw(pictures, |cpu, bus| run(self.engine, cpu, bus, &self.rom));
+            (self.cpu, self.bus) = undrawn.draw(pictures, |cpu, bus| run(self.engine, cpu, bus, &self.rom));
         } else if let Some(before) = before {
             let painted = self.bus.tia.painted();
             self.bus.tia.complete_from(&before.tia, painted);
@@ -198,9 +197,9 @@ impl Console {
     }
 
     /// Runs a frame again to draw it.
-    fn draw(&self, owed: Beginning) -> Bus {
+    fn draw(&self, deferred: DeferredFrame) -> Bus {
         let pictures = self.bus.tia.share_pictures();
-        owed.draw(pictures, |cpu, bus| run(self.engine, cpu, bus, &self.rom)).1
+        deferred.draw(pictures, |cpu, bus| run(self.engine, cpu, bus, &self.rom)).1
     }
 
     /// The console's 128 bytes of memory.
@@ -218,13 +217,13 @@ impl Console {
         self.bus.tia.picture()
     }
 
-    /// Which of its two pictures, drawn in turn, it shows.
+    /// Which of its two pictures, which are drawn alternately, it shows.
     pub fn screen_number(&self) -> usize {
         self.bus.tia.current()
     }
 
-    /// One of its two pictures: the one that it shows, or the one shown before. The next frame leaves the one that it
-    /// shows as it is, unless [`Console::goes_on_drawing`].
+    /// One of its two pictures: the one that it shows, or the one shown before. The next frame does not change the one that
+    /// it shows, unless [`Console::goes_on_drawing`].
     pub fn screen_of(&self, number: usize) -> &[u8] {
         self.bus.tia.picture_in(number & 1)
     }
@@ -234,7 +233,7 @@ impl Console {
         !self.frame_complete
     }
 
-    /// Lines of the picture.
+    /// The number of lines of the picture.
     pub fn height(&self) -> usize {
         self.bus.tia.height()
     }
@@ -251,16 +250,16 @@ impl Console {
 
     /// Writes everything that changes while a game is played.
     pub fn save(&self, out: &mut StateWriter) {
-        if self.owed.iter().any(Option::is_some) {
-            // What is owed is drawn, so that states hold pictures only.
-            let mut settled = self.clone();
+        if self.deferred.iter().any(Option::is_some) {
+            // Deferred frames are drawn, so that a state holds only pictures.
+            let mut copy = self.clone();
             for picture in 0..2 {
-                if let Some(owed) = settled.owed[picture].take() {
-                    let drawn = settled.draw(owed);
-                    settled.bus.tia.take_picture_of(&drawn.tia, picture);
+                if let Some(deferred) = copy.deferred[picture].take() {
+                    let drawn = copy.draw(deferred);
+                    copy.bus.tia.take_picture_of(&drawn.tia, picture);
                 }
             }
-            return settled.save(out);
+            return copy.save(out);
         }
         out.u64(self.rom.fingerprint());
         let (kind, state) = match self.noise {
@@ -277,13 +276,13 @@ impl Console {
         self.bus.tia.save(out);
     }
 
-    /// Takes back what [`Console::save`] wrote, of a console with the same game. After an error the console
-    /// must be thrown away or restored again.
+    /// Restores what [`Console::save`] of a console with the same game wrote. After an error the console must be discarded or
+    /// restored again.
     pub fn restore(&mut self, from: &mut StateReader) -> Result<(), StateError> {
         if from.u64()? != self.rom.fingerprint() {
             return Err(StateError("it was saved with another game's ROM".into()));
         }
-        self.owed = [None, None];
+        self.deferred = [None, None];
         self.noise = match (from.u8()?, from.u64()?) {
             (0, state) => Noise::Seeded(state),
             (_, place) => Noise::Ale(place as u32),
@@ -318,7 +317,7 @@ impl Console {
         Registers { a, x, y, sp, status: self.cpu.status(), pc, cycle }
     }
 
-    /// Also lets a stopped processor go on.
+    /// Also restarts a stopped processor.
     pub fn set_registers(&mut self, to: Registers) {
         let Registers { a, x, y, sp, status, pc, cycle } = to;
         self.cpu = Cpu { a, x, y, sp, cycle, ..Cpu::after_reset(pc) };
@@ -331,5 +330,5 @@ fn run(engine: Engine, cpu: &mut Cpu, bus: &mut Bus, rom: &Rom) {
         Engine::Translator => recompile::run(cpu, bus, rom, MAX_INSTRUCTIONS),
         Engine::Interpreter => execute::run(cpu, bus, rom, MAX_INSTRUCTIONS),
     }
-    bus.tia.settle();
+    bus.tia.catch_up_deferred();
 }

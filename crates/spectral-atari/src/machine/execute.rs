@@ -389,13 +389,13 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
             0x1C | 0x3C | 0x5C | 0x7C | 0xDC | 0xFC => _ = operand!(abx, op),
 
             FUSED_WAIT_TIMER => {
-                // Skip whole turns of the loop that cannot end it, then do what its LDA does.
+                // Skip the iterations that cannot end the loop, then do what its LDA does.
                 if let Some(zero_at) = bus.riot.reaches_zero_at(r.cycle) {
                     let after = r.pc.wrapping_add(2);
-                    let turn = 7 + i32::from((after ^ after.wrapping_sub(5)) & 0xFF00 != 0);
-                    let turns = ((zero_at - r.cycle + turn - 1) / turn).min(budget / 2);
-                    r.cycle += turns * turn;
-                    budget -= turns * 2;
+                    let cycles = 7 + i32::from((after ^ after.wrapping_sub(5)) & 0xFF00 != 0);
+                    let iterations = ((zero_at - r.cycle + cycles - 1) / cycles).min(budget / 2);
+                    r.cycle += iterations * cycles;
+                    budget -= iterations * 2;
                 }
                 load!(a, abs, op);
             }

@@ -1,6 +1,6 @@
 //! The machine: 6507, RIOT, TIA, cartridges and console.
 //!
-//! [`Console`] is the whole of it; it equals the Arcade Learning Environment's emulator frame by frame.
+//! [`Console`] is the whole machine. Its frames equal those of the Arcade Learning Environment's emulator.
 
 #![deny(unsafe_code)]
 
@@ -9,15 +9,15 @@ mod cartridge;
 mod console;
 mod cpu;
 mod decode;
+mod deferred_frame;
 mod execute;
 mod input;
-mod known;
 mod noise;
-mod owed;
 mod palette;
 mod recompile;
 mod riot;
 mod rom;
+mod rom_quirks;
 mod tia;
 
 #[doc(hidden)]

@@ -77,12 +77,12 @@ impl Lines {
 pub(super) struct Weights {
     pub(super) columns: Box<[Taps<ACROSS>; SIDE]>,
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    pub(super) groups: [Group; PERIOD],
+    pub(super) groups: [ShuffleGroup; PERIOD],
 }
 
-/// How sixteen pixels become seven sums: of each pair of bytes, which pixel it is and how often it counts.
+/// The byte shuffle that turns sixteen pixels into seven sums: for each pair of bytes, which pixel it is and its weight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct ShuffleGroup {
     pub(super) pixels: [[u8; 16]; 2],
     pub(super) shares: [[u8; 16]; 2],
 }
@@ -91,7 +91,7 @@ impl Weights {
     pub(super) fn new(columns: Box<[Taps<ACROSS>; SIDE]>) -> Self {
         const NONE: u8 = 0x80;
         let groups = std::array::from_fn(|group| {
-            let mut made = Group { pixels: [[NONE; 16]; 2], shares: [[0; 16]; 2] };
+            let mut made = ShuffleGroup { pixels: [[NONE; 16]; 2], shares: [[0; 16]; 2] };
             for (lane, taps) in columns[group * GROUP..][..GROUP].iter().enumerate() {
                 let from = taps.first - first_pixel(group);
                 for (tap, &share) in taps.whole.iter().enumerate().filter(|(_, share)| **share > 0) {

@@ -2,8 +2,8 @@
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// Nothing that we look for in an archive is larger.
-pub(super) const LARGEST: usize = 1 << 16;
+/// Files in an archive that are larger than this cannot be ROMs.
+pub(super) const MAX_FILE_BYTES: usize = 1 << 16;
 
 /// Calls `each` with the bytes of every plain file of at most 64 KiB in the archive. `None` if it is no zip archive, or
 /// a damaged one.
@@ -20,12 +20,12 @@ pub(super) fn for_each_small_file(archive: &[u8], mut each: impl FnMut(&[u8])) -
         let (name, extra, comment) =
             (number(archive, at + 28, 2)?, number(archive, at + 30, 2)?, number(archive, at + 32, 2)?);
         let local = number(archive, at + 42, 4)?;
-        if (1..=LARGEST).contains(&size) && number(archive, local, 4)? == 0x0403_4b50 {
+        if (1..=MAX_FILE_BYTES).contains(&size) && number(archive, local, 4)? == 0x0403_4b50 {
             let start = local + 30 + number(archive, local + 26, 2)? + number(archive, local + 28, 2)?;
             let bytes = archive.get(start..start.checked_add(packed)?)?;
             match method {
                 0 => each(bytes),
-                8 => each(&decompress_to_vec_with_limit(bytes, LARGEST).ok()?),
+                8 => each(&decompress_to_vec_with_limit(bytes, MAX_FILE_BYTES).ok()?),
                 // Other methods are rare, and no ROM in circulation uses them.
                 _ => {}
             }
@@ -88,7 +88,7 @@ mod tests {
             b"a comment PK",
         );
         assert_eq!(contents(&archive), Some(vec![b"plain".to_vec(), long]));
-        assert_eq!(contents(&zipped(&[("huge", &vec![1; LARGEST + 1], true)], b"")), Some(vec![]));
+        assert_eq!(contents(&zipped(&[("huge", &vec![1; MAX_FILE_BYTES + 1], true)], b"")), Some(vec![]));
     }
 
     #[test]

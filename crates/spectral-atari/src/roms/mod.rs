@@ -166,7 +166,7 @@ impl Found {
             archive::for_each_small_file(&bytes, |bytes| self.keep_if_known(bytes))
                 .ok_or_else(|| RomsError::BadArchive { file: path.to_owned() })
         } else {
-            if metadata.len() <= archive::LARGEST as u64 {
+            if metadata.len() <= archive::MAX_FILE_BYTES as u64 {
                 self.keep_if_known(&fs::read(path).map_err(io)?);
             }
             Ok(())

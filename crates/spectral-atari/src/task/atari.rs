@@ -1,6 +1,6 @@
-//! One or two games under a protocol, as a task.
+//! One or two games under a protocol as a task.
 
-use super::cabinet::Cabinet;
+use super::ale_game::AleGame;
 use super::protocol::{FRAME_LIMIT, FRAME_SKIP, NOOP_FRAMES, Protocol, STICKINESS};
 use super::rules::{Next, Rules};
 use crate::games::{Action, Game};
@@ -14,27 +14,27 @@ use std::sync::Arc;
 /// Marks a state of these tasks.
 const TAG: u8 = 0xa7;
 
-/// A game, or two in succession, seen as 84 × 84 grey pixels. [`make`](super::make) makes it.
+/// A game, or two in succession, observed as 84 × 84 grey pixels. [`make`](super::make) makes it.
 ///
-/// A step plays 4 frames; the observation is the brighter of the last two, and only those two are drawn. When an
-/// episode ends within a step the observation stays as it was: nothing is learned from the picture after an end.
+/// A step plays 4 frames. The observation is the pixelwise maximum of the last two, and only those two are drawn. When an
+/// episode ends within a step, the observation does not change: nothing is learned from the picture after an end.
 pub struct AtariTask {
     spec: TaskSpec,
     protocol: Protocol,
     rules: Rules,
     actions: Vec<Action>,
-    cabinets: Vec<Cabinet>,
+    games: Vec<AleGame>,
     poolers: Vec<Pooler>,
-    /// Which cabinet is played.
+    /// Index of the game in progress.
     current: usize,
-    /// True once a cabinet was switched on; the first reset does it.
+    /// Whether the consoles have been switched on, which the first reset does.
     on: bool,
     /// Frames of this episode.
     frames: u32,
-    /// What a sticky action repeats.
+    /// The last action, which a sticky action repeats.
     last: Action,
     seen: Box<[u8; SIDE * SIDE]>,
-    /// The first of the two pictures to pool: which of the console's, or else a copy.
+    /// The first of the two pictures to pool: the number of one of the console's pictures, or a copy.
     earlier: Result<usize, Vec<u8>>,
 }
 
@@ -57,15 +57,15 @@ impl AtariTask {
             frames_per_step: FRAME_SKIP.into(),
             max_player_score: rules.max_player_score(),
         };
-        let cabinets: Vec<_> =
-            games.iter().map(|(game, rom)| Cabinet::new(game, rom.clone(), PowerOn::seeded(0))).collect();
-        let poolers = cabinets.iter().map(pooler).collect();
+        let games: Vec<_> =
+            games.iter().map(|(game, rom)| AleGame::new(game, rom.clone(), PowerOn::seeded(0))).collect();
+        let poolers = games.iter().map(pooler).collect();
         AtariTask {
             spec,
             protocol,
             rules,
             actions,
-            cabinets,
+            games,
             poolers,
             current: 0,
             on: false,
@@ -76,21 +76,21 @@ impl AtariTask {
         }
     }
 
-    /// Chooses mode and difficulty of the game; false if it does not have them.
+    /// Chooses mode and difficulty of the game. Returns false if it does not have them.
     pub(super) fn choose(&mut self, mode: u16, difficulty: u8) -> bool {
-        self.cabinets[0].choose(mode, difficulty)
+        self.games[0].choose(mode, difficulty)
     }
 
-    /// Brings its consoles to where those of the Arcade Learning Environment are after loading their games, instead of
-    /// switching them on with memory drawn from the stream of the first reset: for comparisons.
+    /// Brings its consoles to the state of the Arcade Learning Environment's after loading their games, for comparisons.
+    /// Otherwise the first reset switches them on with random memory.
     pub fn load_as_ale(&mut self) {
-        for cabinet in &mut self.cabinets {
-            let mut loaded = Cabinet::as_ale(cabinet.game(), cabinet.console().rom().clone());
-            // A game is begun once, in its default mode, before a mode is chosen.
+        for game in &mut self.games {
+            let mut loaded = AleGame::as_ale(game.definition(), game.console().rom().clone());
+            // The environment begins a game once in its default mode before a mode is chosen.
             loaded.reset();
-            let (mode, difficulty) = cabinet.chosen();
+            let (mode, difficulty) = game.chosen();
             loaded.choose(mode, difficulty);
-            *cabinet = loaded;
+            *game = loaded;
         }
         self.on = true;
     }
@@ -100,21 +100,21 @@ impl AtariTask {
         self.protocol
     }
 
-    /// The game that is being played, for those who want to see it in colour.
-    pub fn cabinet(&self) -> &Cabinet {
-        &self.cabinets[self.current]
+    /// The game in progress, for example to show it in colour.
+    pub fn current_game(&self) -> &AleGame {
+        &self.games[self.current]
     }
 
-    /// Begins a game in the current cabinet and looks at its first picture.
+    /// Begins the current game and observes its first picture.
     fn begin_game(&mut self) {
-        self.cabinets[self.current].reset();
-        let picture = self.cabinets[self.current].console().screen();
+        self.games[self.current].reset();
+        let picture = self.games[self.current].console().screen();
         self.poolers[self.current].single(picture, &mut self.seen[..]);
     }
 
-    /// Makes the observation from the picture just drawn and from the one kept before it.
-    fn look(&mut self) {
-        let console = self.cabinets[self.current].console();
+    /// Makes the observation from the picture just drawn and the one kept before it.
+    fn pool(&mut self) {
+        let console = self.games[self.current].console();
         let earlier = match &self.earlier {
             Ok(number) => console.screen_of(*number),
             Err(copy) => copy,
@@ -124,7 +124,7 @@ impl AtariTask {
 
     /// Keeps the picture just drawn as the first of two.
     fn keep(&mut self) {
-        let console = self.cabinets[self.current].console();
+        let console = self.games[self.current].console();
         self.earlier = match console.goes_on_drawing() {
             false => Ok(console.screen_number()),
             true => Err(console.screen().to_vec()),
@@ -135,16 +135,16 @@ impl AtariTask {
         let count = rng.below(NOOP_FRAMES);
         for frame in 0..count {
             let pooled = frame + 2 >= count;
-            // The first picture of the game is there already.
+            // With a single frame, the game's first picture is the earlier one.
             if frame + 1 == count {
                 self.keep();
             }
-            let outcome = self.cabinets[self.current].act(Action::Noop, pooled);
+            let result = self.games[self.current].act(Action::Noop, pooled);
             self.frames += 1;
             if frame + 1 == count {
-                self.look();
+                self.pool();
             }
-            if outcome.over {
+            if result.over {
                 self.frames = 0;
                 self.begin_game();
                 return;
@@ -153,9 +153,9 @@ impl AtariTask {
     }
 }
 
-fn pooler(cabinet: &Cabinet) -> Pooler {
-    let format = if cabinet.game().pal { Format::Pal } else { Format::Ntsc };
-    Pooler::new(cabinet.console().height(), *grey_palette(format))
+fn pooler(game: &AleGame) -> Pooler {
+    let format = if game.definition().pal { Format::Pal } else { Format::Ntsc };
+    Pooler::new(game.console().height(), *grey_palette(format))
 }
 
 impl Env for AtariTask {
@@ -165,8 +165,8 @@ impl Env for AtariTask {
 
     fn reset(&mut self, rng: &mut Stream) {
         if !self.on {
-            for cabinet in &mut self.cabinets {
-                cabinet.power_on(PowerOn::seeded(rng.next_u64()));
+            for game in &mut self.games {
+                game.power_on(PowerOn::seeded(rng.next_u64()));
             }
             self.on = true;
         }
@@ -183,17 +183,17 @@ impl Env for AtariTask {
         let mut step = Step::default();
         let count = FRAME_SKIP.min(FRAME_LIMIT.saturating_sub(self.frames)).max(1);
         if count == 1 {
-            // The limit left room for one frame; the one before it is the last of the step before.
+            // The frame limit leaves one frame. The picture before it is the last one of the step before.
             self.keep();
         }
         for frame in 0..count {
             if self.protocol == Protocol::Paper || !rng.chance(STICKINESS) {
                 self.last = self.actions[action];
             }
-            let before = self.rules.player_score(&self.cabinets, self.current);
-            let outcome = self.cabinets[self.current].act(self.last, frame + 2 >= count);
+            let before = self.rules.player_score(&self.games, self.current);
+            let result = self.games[self.current].act(self.last, frame + 2 >= count);
             self.frames += 1;
-            match self.rules.apply(&self.cabinets[self.current], self.current, before, outcome, &mut step) {
+            match self.rules.apply(&self.games[self.current], self.current, before, result, &mut step) {
                 Next::Go => {}
                 Next::End => {
                     step.terminated = true;
@@ -209,12 +209,12 @@ impl Env for AtariTask {
             if frame + 2 == count {
                 self.keep();
             } else if frame + 1 == count {
-                self.look();
+                self.pool();
             }
         }
         step.truncated = !step.terminated && self.frames >= FRAME_LIMIT;
         step.life_lost &= !step.terminated && self.protocol == Protocol::Paper;
-        step.player_score = self.rules.player_score(&self.cabinets, self.current);
+        step.player_score = self.rules.player_score(&self.games, self.current);
         step
     }
 
@@ -225,11 +225,10 @@ impl Env for AtariTask {
         }
     }
 
-    /// The last picture that the console drew: that of the step's last frame, or, where an episode ended within a step,
-    /// of the last before the end that was to be looked at. Pixels are twice as wide as on the console, which gives
-    /// about the shape that they have on a television.
+    /// The last picture that the console drew: that of the step's last frame, or, if an episode ended within a step, the last
+    /// drawn one before the end. Pixels are doubled horizontally, which gives about the shape that they have on a television.
     fn picture(&self, out: &mut Picture) -> bool {
-        let console = self.cabinet().console();
+        let console = self.current_game().console();
         let colours = rgb_palette(console.format());
         (out.width, out.height) = (2 * WIDTH, console.height());
         out.rgb.clear();
@@ -247,8 +246,8 @@ impl Env for AtariTask {
         out.u32(self.frames);
         out.u8(self.last as u8);
         out.blob(&self.seen[..]);
-        for cabinet in &self.cabinets {
-            cabinet.save(out);
+        for game in &self.games {
+            game.save(out);
         }
     }
 
@@ -260,7 +259,7 @@ impl Env for AtariTask {
         }
         self.on = from.bool()?;
         self.current = match usize::from(from.u8()?) {
-            current if current < self.cabinets.len() => current,
+            current if current < self.games.len() => current,
             current => return bad(format!("game {current}")),
         };
         self.frames = match from.u32()? {
@@ -277,8 +276,8 @@ impl Env for AtariTask {
             return bad(format!("an observation of {} bytes", seen.len()));
         }
         self.seen.copy_from_slice(seen);
-        for cabinet in &mut self.cabinets {
-            cabinet.restore(from)?;
+        for game in &mut self.games {
+            game.restore(from)?;
         }
         Ok(())
     }

@@ -1,18 +1,18 @@
 //! The Atari tasks: every game as it is, and the paper's tasks made of Pong and Atlantis.
 //!
-//! [`make`] makes a task by name, [`tasks`] lists them. A [`Protocol`] says how a game becomes a task. Underneath, a
-//! [`Cabinet`] starts and plays a game as the Arcade Learning Environment does.
+//! [`make`] makes a task by name, and [`tasks`] lists them. A [`Protocol`] says how a game becomes a task. Underneath, an
+//! [`AleGame`] starts and plays a game as the Arcade Learning Environment does.
 
+mod ale_game;
 mod atari;
-mod cabinet;
 mod entries;
 mod error;
 mod protocol;
 mod registry;
 mod rules;
 
+pub use ale_game::{AleGame, FrameResult};
 pub use atari::AtariTask;
-pub use cabinet::{Cabinet, Outcome};
 pub use entries::{ComposedSettings, GameNumber, GameSettings, entries};
 pub use error::AtariError;
 pub use protocol::{AtariOptions, FRAME_LIMIT, FRAME_SKIP, Protocol};

@@ -6,16 +6,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Frames that one action is held for.
+/// The number of frames for which an action is repeated.
 pub const FRAME_SKIP: u32 = 4;
-/// Frames after which an episode is cut off: half an hour of play.
+/// The number of frames after which an episode is truncated: half an hour of play.
 pub const FRAME_LIMIT: u32 = 108_000;
-/// Random no-op frames at a reset are fewer than this.
+/// The number of random no-op frames at a reset is below this.
 pub(super) const NOOP_FRAMES: usize = 30;
-/// How often a sticky action repeats the one before it.
+/// The probability with which a sticky action repeats the one before it.
 pub(super) const STICKINESS: f64 = 0.25;
 
-/// A named set of rules. Both hold an action for 4 frames and cut an episode off after 108,000.
+/// A named set of rules. Both repeat an action for 4 frames and truncate an episode after 108,000 frames.
 ///
 /// ```
 /// use spectral_atari::task::Protocol;
@@ -37,7 +37,7 @@ impl Protocol {
     /// Both protocols.
     pub const ALL: [Protocol; 2] = [Protocol::Paper, Protocol::Machado];
 
-    /// The word for it in options and configurations.
+    /// Its name in options and configurations.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Paper => "paper",
@@ -65,7 +65,7 @@ impl FromStr for Protocol {
     }
 }
 
-/// What may be chosen about an Atari task.
+/// The options of an Atari task.
 ///
 /// ```
 /// use spectral_atari::task::{AtariOptions, Protocol};

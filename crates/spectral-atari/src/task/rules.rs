@@ -1,6 +1,6 @@
-//! What the tasks make of a game's frames: rewards, ends, and the switch from one game to the other.
+//! The rules of the tasks: how the frames of a game become rewards, ends and switches between games.
 
-use super::cabinet::{Cabinet, Outcome};
+use super::ale_game::{AleGame, FrameResult};
 use crate::games::{Game, peek};
 use spectral_env::Step;
 
@@ -11,7 +11,7 @@ const OWN_POINTS: u8 = 0x8e;
 /// What is added to a negative reward where the score counter overflows.
 const OVERFLOW: f64 = 1_000_000.0;
 
-/// What kind of task it is.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rules {
     /// One game as it is.
@@ -20,14 +20,14 @@ pub(super) enum Rules {
     ExponentialPong,
     /// Two games, one after the other: Pong to 10 own points, then Atlantis for one life; or Atlantis first.
     Ponglantis {
-        /// What the player perceives of Atlantis' rewards is divided by this.
+        /// The rewards of Atlantis are divided by this for the player.
         divisor: f64,
-        /// Atlantis first.
+        /// Whether Atlantis comes first.
         reverse: bool,
     },
 }
 
-/// What is to happen after a frame.
+/// What happens after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Go,
@@ -46,55 +46,55 @@ impl Rules {
         }
     }
 
-    /// The player's points, where the task has that notion. In Atlantis' phase: those with which Pong ended.
-    pub(super) fn player_score(self, cabinets: &[Cabinet], current: usize) -> u8 {
+    /// The player's points, if the task has them. In the Atlantis phase these are the points with which Pong ended.
+    pub(super) fn player_score(self, games: &[AleGame], current: usize) -> u8 {
         let pong = match self {
             Rules::Plain => return 0,
-            Rules::ExponentialPong => &cabinets[0],
+            Rules::ExponentialPong => &games[0],
             Rules::Ponglantis { reverse: true, .. } if current == 0 => return 0,
-            Rules::Ponglantis { reverse, .. } => &cabinets[usize::from(reverse)],
+            Rules::Ponglantis { reverse, .. } => &games[usize::from(reverse)],
         };
         own_points(pong).min(self.max_player_score())
     }
 
-    /// Adds what a frame brought to the step: `before` are the player's points before the frame.
+    /// Adds a frame's result to the step. `before` holds the player's points before the frame.
     pub(super) fn apply(
         self,
-        cabinet: &Cabinet,
+        game: &AleGame,
         current: usize,
         before: u8,
-        outcome: Outcome,
+        result: FrameResult,
         step: &mut Step,
     ) -> Next {
         match self {
             Rules::Plain => {
-                let paid = f64::from(outcome.reward);
-                let reward = if paid < 0.0 && overflows(cabinet.game()) { paid + OVERFLOW } else { paid };
+                let paid = f64::from(result.reward);
+                let reward = if paid < 0.0 && overflows(game.definition()) { paid + OVERFLOW } else { paid };
                 step.reward += reward;
                 step.score += reward;
-                if outcome.over || (cabinet.tally().lives == 0 && dies_at_zero(cabinet.game())) {
+                if result.over || (game.tally().lives == 0 && dies_at_zero(game.definition())) {
                     return Next::End;
                 }
-                step.life_lost |= outcome.life_lost;
+                step.life_lost |= result.life_lost;
                 Next::Go
             }
             Rules::ExponentialPong => {
-                step.reward += f64::from(outcome.reward) * 2.0_f64.powi(before.into());
-                step.score += f64::from(outcome.reward);
-                if outcome.over { Next::End } else { Next::Go }
+                step.reward += f64::from(result.reward) * 2.0_f64.powi(before.into());
+                step.score += f64::from(result.reward);
+                if result.over { Next::End } else { Next::Go }
             }
             Rules::Ponglantis { divisor, reverse } => {
                 let in_atlantis = (current == 0) == reverse;
-                let paid = f64::from(outcome.reward);
+                let paid = f64::from(result.reward);
                 step.reward += if in_atlantis { paid / divisor } else { paid };
                 step.score += paid;
                 let done = match in_atlantis {
-                    true => outcome.over || outcome.life_lost,
-                    false => outcome.over,
+                    true => result.over || result.life_lost,
+                    false => result.over,
                 };
                 match (in_atlantis, reverse) {
                     (true, true) if done => Next::Switch,
-                    (false, false) if own_points(cabinet) >= PONG_POINTS => Next::Switch,
+                    (false, false) if own_points(game) >= PONG_POINTS => Next::Switch,
                     _ if done => Next::End,
                     _ => Next::Go,
                 }
@@ -104,7 +104,7 @@ impl Rules {
 }
 
 /// The player's points in Pong.
-pub(super) fn own_points(pong: &Cabinet) -> u8 {
+pub(super) fn own_points(pong: &AleGame) -> u8 {
     peek(pong.console().ram(), OWN_POINTS)
 }
 

@@ -102,7 +102,7 @@ fn pictures_show_the_last_frame_of_a_step() {
         assert!(game.picture(&mut picture));
         assert_eq!((picture.width, picture.height, picture.rgb.len()), (320, 210, 320 * 210 * 3));
         // The program's background is its frame counter, whose lowest bit has no colour.
-        let console = game.cabinet().console();
+        let console = game.current_game().console();
         assert_eq!(console.screen()[100 * 160 + 80], console.ram()[0] & 0xfe, "step {n}");
         for (x, y) in [(0, 0), (161, 100), (319, 209)] {
             let index = console.screen()[y * 160 + x / 2];

@@ -38,16 +38,16 @@ pub fn shooting_values(rules: &ShootingRules, discount: f64) -> ShootingValues {
     }
 }
 
-/// The phase as a table of outcomes, enumerated from [`Shooting::advance`].
+/// The phase as a table of effects, enumerated from [`Shooting::advance`].
 struct Model {
     limit: u16,
     /// Per state: the probability that the phase starts in it.
     start: Vec<f64>,
     /// Per state and action: reward, and the successors with their probabilities (none if the life is lost).
-    outcomes: Vec<[Outcome; 3]>,
+    effects: Vec<[ActionEffect; 3]>,
 }
 
-struct Outcome {
+struct ActionEffect {
     reward: f64,
     successors: Vec<(usize, f64)>,
 }
@@ -56,25 +56,25 @@ impl Model {
     fn new(rules: &ShootingRules) -> Self {
         let patience = rules.patience as usize;
         let states = (rules.reload as usize + 1) * patience * Ships::CASES;
-        let mut outcomes = Vec::with_capacity(states);
+        let mut effects = Vec::with_capacity(states);
         for state in 0..states {
             let (ships, _) = Ships::nth(rules, state % Ships::CASES);
             let since_hit = (state / Ships::CASES % patience) as u8;
             let reload = (state / Ships::CASES / patience) as u8;
             let here = Shooting { reload, since_hit, ships };
             debug_assert_eq!(index(&here, patience), state);
-            outcomes.push([0, 1, 2].map(|action| {
-                let mut outcome = Outcome { reward: 0.0, successors: Vec::new() };
+            effects.push([0, 1, 2].map(|action| {
+                let mut effect = ActionEffect { reward: 0.0, successors: Vec::new() };
                 for case in 0..Ships::CASES {
                     let (next_ships, probability) = Ships::nth(rules, case);
                     let mut next = here;
                     let shot = next.advance(rules, action, next_ships);
-                    outcome.reward += probability * shot.reward;
+                    effect.reward += probability * shot.reward;
                     if !shot.life_lost {
-                        outcome.successors.push((index(&next, patience), probability));
+                        effect.successors.push((index(&next, patience), probability));
                     }
                 }
-                outcome
+                effect
             }));
         }
         let mut start = vec![0.0; states];
@@ -82,7 +82,7 @@ impl Model {
             let (ships, probability) = Ships::nth(rules, case);
             start[index(&Shooting::new(ships), patience)] += probability;
         }
-        Model { limit: rules.limit, start, outcomes }
+        Model { limit: rules.limit, start, effects }
     }
 
     fn start_value(&self, values: &[f64]) -> f64 {
@@ -97,15 +97,15 @@ impl Model {
         discount: f64,
     ) -> [f64; 3] {
         [0, 1, 2].map(|action| {
-            let outcome = &self.outcomes[state][action];
-            let future: f64 = outcome.successors.iter().map(|&(next, p)| p * values[next]).sum();
-            seen_as(outcome.reward) + discount * future
+            let effect = &self.effects[state][action];
+            let future: f64 = effect.successors.iter().map(|&(next, p)| p * values[next]).sum();
+            seen_as(effect.reward) + discount * future
         })
     }
 
     /// True undiscounted values with `steps` left; `choose` makes a state's value of its action-values.
     fn backward(&self, steps: u16, choose: impl Fn(usize, [f64; 3]) -> f64) -> Vec<f64> {
-        let mut values = vec![0.0; self.outcomes.len()];
+        let mut values = vec![0.0; self.effects.len()];
         for _ in 0..steps {
             values = (0..values.len())
                 .map(|state| choose(state, self.action_values(state, &values, |r| r, 1.0)))
@@ -122,7 +122,7 @@ impl Model {
         seen_as: impl Fn(f64) -> f64 + Copy,
         prefer: impl Fn(f64, f64) -> f64 + Copy,
     ) -> f64 {
-        let states = self.outcomes.len();
+        let states = self.effects.len();
         let among_best = |seen: [f64; 3], truth: [f64; 3]| {
             let best = seen[0].max(seen[1]).max(seen[2]);
             let ties = (0..3).filter(|&a| seen[a] >= best - 1e-9 * best.abs().max(1.0));

@@ -8,7 +8,7 @@ use crate::stats::{self, CurvePoint};
 /// Points along the horizontal axis of every curve.
 pub(super) const GRID_POINTS: u64 = 240;
 
-/// What a horizontal axis counts.
+/// The quantity on a horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// Emulator frames of the agent.
@@ -21,7 +21,7 @@ pub(crate) enum Clock {
 pub(crate) struct Curves<'a> {
     /// Over finished seeds; over unfinished ones only if none has finished.
     pub mean: Vec<CurvePoint>,
-    /// Unfinished seeds drawn for themselves, because they must not be averaged with finished ones.
+    /// Unfinished seeds, drawn separately because they must not be averaged with finished ones.
     pub apart: Vec<SeedCurve<'a>>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn hour_grid<'a>(members: impl Iterator<Item = &'a AgentRun>) -> Vec<
 }
 
 impl Clock {
-    /// What the clock showed when the agent had seen `frame` frames.
+    /// The clock's value when the agent had seen `frame` frames.
     fn read(self, run: &AgentRun, frame: u64) -> Option<u64> {
         match self {
             Self::Frames => Some(frame),
@@ -68,7 +68,7 @@ pub(super) fn curves<'a>(
             .iter()
             .map(|episode| Some(Episode { frame: clock.read(run, episode.frame)?, ..*episode }))
             .collect();
-        // A whole grid step is granted, so that a curve does not end one step early for want of a few frames.
+        // One grid step is allowed, so that a curve does not end one step early because a few frames are missing.
         let reach = clock.read(run, run.frames)? + grid[0].saturating_sub(1);
         Some(stats::seed_curve(&episodes?, grid, reach))
     };

@@ -5,9 +5,9 @@ use super::curves::reach;
 use crate::run::AgentRun;
 use crate::stats;
 
-/// Every so many points of the curves' grid: these lines are many and slow.
+/// Only every n-th point of the curves' grid is used: there are many of these lines, and they change slowly.
 const STRIDE: usize = 3;
-/// Activity below this share is none: one sample in ten million.
+/// Activity below this share counts as none: one sample in ten million.
 const SILENT: f64 = 1e-7;
 
 /// How a panel's vertical axis is scaled.
@@ -39,7 +39,7 @@ pub(crate) struct Panel {
 /// One line of a panel.
 pub(crate) struct Series {
     pub name: String,
-    /// The frequency, or the line's place.
+    /// The frequency, or the line's index.
     pub index: usize,
     pub values: Vec<Option<f64>>,
 }

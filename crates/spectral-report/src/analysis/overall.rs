@@ -4,7 +4,7 @@ use super::{Profile, Task, profile};
 use crate::stats::{self, Interval};
 use crate::summary::{Aggregate, OverallRow, OverallSummary};
 
-/// What holds over several games.
+/// Results over several games.
 pub(crate) struct Overall {
     pub summary: OverallSummary,
     pub profile: Option<Profile>,

@@ -49,7 +49,7 @@ pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
     }
 }
 
-/// The baseline, or the best agent where there is none, and the others.
+/// The baseline, or the best agent if there is none, and the others.
 fn sides<'r>(rows: &'r [Row], baseline: Option<&str>) -> Option<(&'r Row, Vec<&'r Row>)> {
     let named = rows.iter().find(|row| Some(row.agent.as_str()) == baseline && row.mean.is_some());
     let agent = named.or_else(|| rows.iter().find(|row| row.mean.is_some()))?;
@@ -95,7 +95,7 @@ fn improvement(agent: &Row, other: &Row) -> Option<Improvement> {
     })
 }
 
-/// The profile of one task's final scores; `None` if nobody has one.
+/// The profile of one task's final scores; `None` if no agent has one.
 pub(super) fn task_profile(rows: &[Row]) -> Option<Profile> {
     let agents = rows.iter().map(|row| (row.agent.clone(), vec![row.per_seed.clone()]));
     profile(agents.filter(|(_, tasks)| !tasks[0].is_empty()).collect())

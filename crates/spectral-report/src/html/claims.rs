@@ -6,7 +6,7 @@ use crate::canvas::escape;
 use crate::claims::{Judgement, Verdict};
 use crate::format::list;
 
-/// One card per claim, with the verdict where the eye begins.
+/// One card per claim, with the verdict first.
 pub(super) fn section(claims: &[Judgement]) -> String {
     if claims.is_empty() {
         return String::new();

@@ -13,8 +13,8 @@ use crate::run::AgentRun;
 use crate::stats::{final_score, mean};
 
 /// The largest film that is embedded, and the most bytes of films in one page.
-const LARGEST: u64 = 3 << 20;
-const MOST: u64 = 24 << 20;
+const MAX_CLIP_BYTES: u64 = 3 << 20;
+const MAX_PAGE_BYTES: u64 = 24 << 20;
 
 /// Films that were read, by their files; a film too large to embed has `None`.
 pub(crate) struct Clips(BTreeMap<PathBuf, Option<String>>);
@@ -26,7 +26,7 @@ impl Clips {
         let mut total = 0;
         for (_, path) in tasks.iter().flat_map(|task| &task.agents).filter_map(typical) {
             let size = fs::metadata(&path).map_err(|error| ReportError::io(&path, "read", error))?.len();
-            if size > LARGEST || total + size > MOST {
+            if size > MAX_CLIP_BYTES || total + size > MAX_PAGE_BYTES {
                 clips.insert(path, None);
                 continue;
             }
@@ -73,7 +73,7 @@ impl Clips {
         if films.is_empty() && too_large.is_empty() {
             return String::new();
         }
-        // One filmed seed is not a typical one, and the reader should not take it for that.
+        // A single filmed seed need not be typical, and the reader should know that.
         let chosen =
             task.agents.iter().any(|agent| agent.runs().filter(|run| run.clip.is_some()).count() > 1);
         let which = if chosen {

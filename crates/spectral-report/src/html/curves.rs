@@ -51,7 +51,7 @@ pub(super) fn legend(agents: &[&Agent<'_>]) -> String {
     text
 }
 
-/// Where the page keeps the values of the curves.
+/// The id of the element with the values of the curves.
 pub(super) fn source(task: &Task<'_>, clock: Clock) -> String {
     let kind = if clock == Clock::Frames { "frames" } else { "time" };
     format!("{}-curves-{kind}-data", task.slug)

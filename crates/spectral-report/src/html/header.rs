@@ -1,4 +1,4 @@
-//! The head and the foot of the page: what was run, on what, for how long, and how numbers were made.
+//! The header and the footer of the page: what was run, on what, for how long, and how the numbers were computed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing else: no network, no other files.
+//! The report as a single HTML file that needs no network and no other files.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(crate) use clips::Clips;
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
-/// Nothing may be fetched: the browser itself refuses, so that a page from disk stays on the disk.
+/// Forbids the browser to fetch anything.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
@@ -62,7 +62,7 @@ pub(crate) fn page(
     )
 }
 
-/// Where the data of an SVG lie, for the script.
+/// The position of the plot area within an SVG, for the script.
 fn plot_attribute(plot: &Plot) -> (&'static str, String) {
     ("plot", format!("{} {} {} {}", plot.left, plot.top, plot.right, plot.bottom))
 }
@@ -72,12 +72,12 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// A place between 0 and 1, to a tenth of a pixel.
+/// A position between 0 and 1, to a tenth of a pixel.
 fn share(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
-/// JSON inside a page: `<` is escaped, so that no value can end the element.
+/// JSON inside a page. `<` is escaped, so that no value can end the element.
 fn data_script(id: &str, data: &Value) -> String {
     let json = data.to_string().replace('<', "\\u003c");
     format!("<script type=\"application/json\" id=\"{}\">{json}</script>\n", escape(id))

@@ -1,10 +1,10 @@
-//! Runs as they stood at an earlier frame, so that runs of unlike lengths can be compared and merged there.
+//! Cuts runs at an earlier frame, so that runs of different lengths can be compared and merged there.
 
 use super::{AgentRun, AgentStatus, Run, RunStatus};
 use crate::format::short_count;
 
-/// Every run cut at `frames`: what an agent did later is left out, and an agent that got there counts as finished there.
-/// Also says what a reader must know about it.
+/// Cuts every run at `frames`: later data of an agent is left out, and an agent that reached the frame counts as finished.
+/// Also returns notes for the reader.
 pub(crate) fn cut(runs: &[Run], frames: u64) -> (Vec<Run>, Vec<String>) {
     let mut notes = vec![format!(
         "Every run is read up to {} frames only: curves end there, final scores are taken there, and a seed that got \

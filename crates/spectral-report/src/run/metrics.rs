@@ -42,7 +42,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Forgets what came after `frames`.
+    /// Drops all values after `frames`.
     pub(super) fn cut(&mut self, frames: u64) {
         let kept = self.frames.partition_point(|frame| *frame <= frames);
         self.frames.truncate(kept);

@@ -1,4 +1,4 @@
-//! Student's t: intervals that stay honest with two or three seeds, where the bootstrap's are too narrow.
+//! Student's t intervals, which are wide enough for two or three seeds, where bootstrap intervals are too narrow.
 
 use super::{FEW_SEEDS, Interval, difference_interval, mean, mean_interval};
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn critical_values_are_those_of_the_tables() {
-        // Printed in every book of statistics, to three decimals.
+        // From the tables in statistics textbooks, to three decimals.
         let table = [(1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (9.0, 2.262), (30.0, 2.042), (1000.0, 1.962)];
         for (freedom, expected) in table {
             assert!((t_critical(0.95, freedom) - expected).abs() < 5e-4, "{freedom}");

@@ -35,7 +35,7 @@ pub enum End {
 }
 
 /// One agent of a made-up run.
-pub struct Member {
+pub struct SyntheticAgent {
     pub agent: &'static str,
     pub seed: u64,
     /// Score at the start, score that it tends to, and the frame at which half of the way is done.
@@ -45,12 +45,18 @@ pub struct Member {
     pub reached: u64,
 }
 
-pub fn member(agent: &'static str, seed: u64, learning: (f64, f64, f64), noise: f64, frames: u64) -> Member {
-    Member { agent, seed, learning, noise, end: End::Finished, reached: frames }
+pub fn member(
+    agent: &'static str,
+    seed: u64,
+    learning: (f64, f64, f64),
+    noise: f64,
+    frames: u64,
+) -> SyntheticAgent {
+    SyntheticAgent { agent, seed, learning, noise, end: End::Finished, reached: frames }
 }
 
 /// Writes a run directory.
-pub fn write_run(directory: &Path, task: &str, frames: u64, players_score: bool, members: &[Member]) {
+pub fn write_run(directory: &Path, task: &str, frames: u64, players_score: bool, members: &[SyntheticAgent]) {
     fs::create_dir_all(directory).unwrap();
     let mut run = format!(
         "format = 1\ntask = \"{task}\"\nframes = {frames}\ncreated = \"2026-01-31T12:00:00Z\"\nversion = \"0.1.0\"\n\
@@ -88,7 +94,7 @@ pub fn write_run(directory: &Path, task: &str, frames: u64, players_score: bool,
     fs::write(directory.join("state.toml"), state).unwrap();
 }
 
-fn write_agent(folder: &Path, member: &Member, players_score: bool) {
+fn write_agent(folder: &Path, member: &SyntheticAgent, players_score: bool) {
     fs::create_dir_all(folder).unwrap();
     let mut noise = Noise::new(member.seed * 31 + member.agent.len() as u64);
     let (from, to, half) = member.learning;
@@ -134,7 +140,7 @@ fn write_agent(folder: &Path, member: &Member, players_score: bool) {
 /// How many frequencies the made-up spectral agents have; the last of them is never active.
 pub const FREQUENCIES: usize = 5;
 
-fn metrics(member: &Member) -> String {
+fn metrics(member: &SyntheticAgent) -> String {
     let spectral = member.agent.starts_with("spectral");
     let mut text = String::from("frame,updates,saturated");
     if spectral {

@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Atomic file writes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::StoreError;
 
-/// Stands in the name of every temporary file, between the final name and what makes the name unique.
+/// Part of the name of every temporary file, between the final name and a unique suffix.
 const TEMPORARY_MARK: &str = ".spectral-tmp-";
 
 /// Writes a file so that at every moment, even if the machine stops, `path` holds either its old content or
@@ -33,8 +33,8 @@ pub fn write_atomically(
     sync_folder(folder_of(path))
 }
 
-/// As [`write_atomically`], but the new name is certain to survive a power cut only after [`sync_folder`]:
-/// for several files that are committed together.
+/// Like [`write_atomically`], but the new name is certain to survive a power cut only after [`sync_folder`]. For several files
+/// that are committed together.
 pub(super) fn write_and_rename(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -48,19 +48,19 @@ pub(super) fn write_and_rename(
     fs::rename(&temporary.0, path).map_err(failed("rename the temporary file to"))
 }
 
-/// Makes the names in a folder as durable as the files behind them.
+/// Makes the names in a folder as durable as the files themselves.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Only Unix lets a folder be opened and synced; elsewhere the rename itself is all that can be asked for.
+    // Only Unix lets a folder be opened and synced. Elsewhere the rename must suffice.
     if cfg!(unix) {
         File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::io(folder, "sync", e))?;
     }
     Ok(())
 }
 
-/// Removes temporary files that a killed process left in `folder`, and says how many there were.
+/// Removes temporary files that a killed process left in `folder`, and returns their number.
 ///
-/// Only for a folder to which no other process is writing.
+/// No other process may be writing to the folder.
 pub fn sweep_temporaries(folder: &Path) -> Result<usize, StoreError> {
     let mut swept = 0;
     for name in file_names(folder)? {
@@ -73,7 +73,7 @@ pub fn sweep_temporaries(folder: &Path) -> Result<usize, StoreError> {
     Ok(swept)
 }
 
-/// Whether a killed process left a file of this name half-written.
+/// Whether this is the name of a temporary file.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && name.contains(TEMPORARY_MARK)
 }
@@ -85,7 +85,7 @@ pub(super) fn file_names(folder: &Path) -> Result<Vec<String>, StoreError> {
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entry.file_type().map_err(failed)?.is_file() {
-            // Names that are not Unicode are none of ours.
+            // Names that are not Unicode are not ours.
             names.extend(entry.file_name().into_string().ok());
         }
     }
@@ -99,15 +99,14 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The temporary file; removed when dropped, which after the rename finds nothing to remove.
+/// A temporary file, removed on drop. After the rename there is nothing left to remove.
 struct Temporary(PathBuf);
 
 impl Temporary {
     fn beside(path: &Path) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
-        // The time guards against a process of the same id that died and left its file (containers reuse
-        // small ids).
+        // The time distinguishes it from the file of a dead process with the same id (containers reuse small ids).
         let now =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
         let mut name = OsString::from(".");

@@ -1,4 +1,4 @@
-//! The file format of checkpoints, models and replay segments: named byte sections, each checked.
+//! The file format of checkpoints, models and replay segments: named byte sections with checksums.
 //!
 //! ```text
 //! header    "SPECTRAL", format version u32, crc32 of these 12 bytes
@@ -8,9 +8,8 @@
 //!           this marker
 //! ```
 //!
-//! All numbers are little-endian. Every heading guards itself, so a damaged length is never followed, and a
-//! file cut anywhere lacks its end marker. The 16 bytes of the header stay as they are in every future
-//! version.
+//! All numbers are little-endian. Every heading has its own checksum, so a damaged length is never used, and a truncated file
+//! lacks its end marker. The 16 bytes of the header stay the same in every future version.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -27,13 +26,13 @@ pub const FORMAT_VERSION: u32 = 1;
 const HEADER_BYTES: usize = 16;
 const SECTION_MARK: u8 = 0x01;
 const END_MARK: u8 = 0xFF;
-/// Of a section's heading after its mark and the name's length, less the name.
+/// The length of a section's heading without its mark, the name's length and the name.
 const HEADING_TAIL_BYTES: usize = 1 + 8 + 8 + 4 + 4;
 const END_TAIL_BYTES: usize = 4 + 8 + 4 + 4;
-/// Larger sections are stored as they are: LZ4 blocks are made for less than 2 GiB.
-const LARGEST_COMPRESSED: usize = 1 << 30;
-/// No LZ4 block shrinks its input by more than this factor; a heading that claims more is a lie.
-const LARGEST_LZ4_RATIO: u64 = 256;
+/// Larger sections are stored uncompressed: LZ4 blocks are limited to less than 2 GiB.
+const MAX_COMPRESSED: usize = 1 << 30;
+/// No LZ4 block shrinks its input by more than this factor, so a heading that claims more is wrong.
+const MAX_LZ4_RATIO: u64 = 256;
 
 /// Writes a container, section by section, to the writer that [`write_atomically`](super::write_atomically)
 /// hands out.
@@ -126,7 +125,7 @@ fn with_crc(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn compress_if_it_helps(bytes: &[u8]) -> Option<Vec<u8>> {
-    if bytes.len() < 64 || bytes.len() > LARGEST_COMPRESSED {
+    if bytes.len() < 64 || bytes.len() > MAX_COMPRESSED {
         return None;
     }
     let compressed = lz4_flex::block::compress(bytes);
@@ -142,10 +141,10 @@ struct Section {
     offset: u64,
 }
 
-/// A container that was found whole; sections are read, and their checksums verified, one by one.
+/// A container whose headings were verified. Sections are read, and their checksums verified, one by one.
 pub struct Container {
     path: PathBuf,
-    // One cursor belongs to the file, so reading it is a turn at a time.
+    // The file has one cursor, so reads are serialised.
     file: Mutex<File>,
     sections: Vec<Section>,
 }
@@ -180,7 +179,7 @@ impl Container {
         self.sections.iter().map(|s| s.name.as_str())
     }
 
-    /// The file that was opened.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -215,7 +214,7 @@ impl Container {
         Ok(raw)
     }
 
-    /// Reads every section once and keeps none: whether the whole file is sound.
+    /// Reads every section once to check that the whole file is intact.
     pub fn verify(&self) -> Result<(), StoreError> {
         self.sections.iter().try_for_each(|s| self.section(&s.name).map(drop))
     }
@@ -238,7 +237,7 @@ impl Walk<'_> {
         StoreError::Truncated { path: self.path.into(), detail: format!("{} bytes, {missing}", self.length) }
     }
 
-    /// Reads the next bytes; `what` names them if the file ends first.
+    /// Reads the next bytes. `what` names them in the error if the file ends first.
     fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>, StoreError> {
         if self.length - self.position < count as u64 {
             return Err(self.truncated(&format!("ends inside {what}")));
@@ -273,7 +272,7 @@ impl Walk<'_> {
                 })
             };
         }
-        // A single damaged field leaves the other two in agreement with the name or with the known version.
+        // If a single field is damaged, the other two still agree with the name or with the known version.
         let ours = found[..8] == MAGIC[..] || found[8..] == expected[8..];
         Err(if ours { self.corrupt("its header fails its checksum") } else { foreign() })
     }
@@ -306,9 +305,9 @@ impl Walk<'_> {
     ) -> Result<Section, StoreError> {
         heading.extend(self.take(2, what)?);
         let name_length = u16::from_le_bytes([heading[1], heading[2]]) as usize;
-        // A damaged name length would read as a cut file; only an intact end marker tells the two apart.
-        let room = self.length - self.position;
-        if room < (name_length + HEADING_TAIL_BYTES) as u64 && self.ends_with_a_marker()? {
+        // A damaged name length would look like a truncated file. Only an intact end marker tells the two apart.
+        let left = self.length - self.position;
+        if left < (name_length + HEADING_TAIL_BYTES) as u64 && self.ends_with_a_marker()? {
             return Err(self.corrupt(format!("the heading in {what} has an impossible length")));
         }
         heading.extend(self.take(name_length + HEADING_TAIL_BYTES, what)?);
@@ -325,7 +324,7 @@ impl Walk<'_> {
         let raw = rest.u64().map_err(nonsense)?;
         let stored = rest.u64().map_err(nonsense)?;
         let crc = rest.u32().map_err(nonsense)?;
-        let plausible = if compressed { raw / LARGEST_LZ4_RATIO <= stored } else { raw == stored };
+        let plausible = if compressed { raw / MAX_LZ4_RATIO <= stored } else { raw == stored };
         if !plausible {
             return Err(self.corrupt(format!("the lengths of the part '{name}' do not agree")));
         }
@@ -357,7 +356,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether the last bytes of the file are a sound end marker.
+    /// Whether the last bytes of the file are an intact end marker.
     fn ends_with_a_marker(&mut self) -> Result<bool, StoreError> {
         let back_to = self.position;
         let Some(start) = self.length.checked_sub(1 + END_TAIL_BYTES as u64) else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! Tables of numbers that grow row by row and can be cut back to where a checkpoint left them.
+//! CSV tables of numbers that grow row by row and can be truncated to where a checkpoint left them.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,7 +19,7 @@ pub enum Field {
     F32(f32),
     /// A double-precision number.
     F64(f64),
-    /// A value that does not exist (yet).
+    /// A missing value.
     Empty,
 }
 
@@ -71,7 +71,7 @@ pub struct CsvWriter {
 }
 
 impl CsvWriter {
-    /// Begins a table; a file that exists is replaced.
+    /// Begins a table. An existing file is replaced.
     pub fn create(path: &Path, header: &[String]) -> Result<Self, StoreError> {
         let file = File::create(path).map_err(|e| StoreError::io(path, "create", e))?;
         let line = header.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
@@ -81,9 +81,8 @@ impl CsvWriter {
         Ok(table)
     }
 
-    /// Goes on with a table after its first `bytes` bytes, as an earlier [`flush`](CsvWriter::flush) counted
-    /// them; what follows them is cut off. A file shorter than that, or one whose row does not end there, is
-    /// an error.
+    /// Continues a table after its first `bytes` bytes, as returned by an earlier [`flush`](CsvWriter::flush), and truncates
+    /// the rest. A file that is shorter, or in which no row ends there, is an error.
     pub fn resume(path: &Path, bytes: u64) -> Result<Self, StoreError> {
         let columns = columns_if_row_ends_at(path, bytes)?;
         let out = BufWriter::new(reopen_at(path, bytes)?);
@@ -127,20 +126,20 @@ impl CsvWriter {
         Ok(self.length)
     }
 
-    /// As [`flush`](CsvWriter::flush), and waits until the disk has them.
+    /// Like [`flush`](CsvWriter::flush), and waits until the rows are on disk.
     pub fn sync_data(&mut self) -> Result<u64, StoreError> {
         let length = self.flush()?;
         self.out.get_ref().sync_data().map_err(|e| StoreError::io(&self.path, "sync", e))?;
         Ok(length)
     }
 
-    /// The file that is written.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// How many columns the table has, provided that a row ends just before byte `bytes`.
+/// The number of columns of the table, provided that a row ends just before byte `bytes`.
 fn columns_if_row_ends_at(path: &Path, bytes: u64) -> Result<usize, StoreError> {
     let failed = |e| StoreError::io(path, "read", e);
     let mut file = BufReader::new(File::open(path).map_err(|e| StoreError::io(path, "open", e))?);
@@ -167,7 +166,7 @@ fn columns_if_row_ends_at(path: &Path, bytes: u64) -> Result<usize, StoreError> 
     Ok(commas.count() + 1)
 }
 
-/// A column's name, in quotes if it would be misread without.
+/// A column's name, quoted if necessary.
 fn quoted(name: &str) -> String {
     if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a run's files, in words that name the file and say what to do.
+//! Errors of a run's files. Messages name the file and say what to do.
 
 use std::fmt;
 use std::io;
@@ -26,13 +26,13 @@ pub enum StoreError {
         /// The file that was being written.
         path: PathBuf,
     },
-    /// Any other failure of the operating system.
+    /// Any other error of the operating system.
     Io {
         /// The file concerned.
         path: PathBuf,
         /// What was attempted, as a verb.
         doing: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is of another kind.
@@ -63,14 +63,14 @@ pub enum StoreError {
         /// What does not agree.
         detail: String,
     },
-    /// The file is sound but lacks a part.
+    /// The file is intact but lacks a section.
     MissingSection {
         /// The file concerned.
         path: PathBuf,
-        /// The name of the part.
+        /// The name of the section.
         section: String,
     },
-    /// The bytes are sound but describe something else than what is being restored.
+    /// The bytes are intact but do not match what is being restored.
     Mismatch {
         /// The file or folder concerned.
         path: PathBuf,
@@ -86,7 +86,7 @@ pub enum StoreError {
         /// The length that the checkpoint recorded.
         recorded: u64,
     },
-    /// What was to be written could not be had.
+    /// The data to be written could not be obtained.
     Source {
         /// The folder that it was meant for.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Wraps what the operating system said about `path` while `doing` something with it.
+    /// Wraps an error of the operating system about `path` while `doing` something with it.
     pub fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
@@ -138,8 +138,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the file itself is at fault, so that an older checkpoint may still be good; a full disk or a
-    /// refused permission would meet the older one too.
+    /// Whether the file itself is at fault, so that an older checkpoint may still be good. A full disk or a missing permission
+    /// would affect the older one too.
     pub fn is_damage(&self) -> bool {
         !matches!(
             self,

@@ -1,9 +1,9 @@
-//! What a run leaves on disk: files that are whole or absent, checked checkpoints, replay segments and the
-//! metric files that grow row by row.
+//! The files of a run: atomically written files, checkpoints with checksums, replay segments, and metric files that grow
+//! row by row.
 //!
-//! Everything here obeys one rule: a process killed at any moment, or a full disk, leaves the last complete
-//! files as they were. Whole files go through [`write_atomically`]; growing files (CSV, TensorBoard) are cut
-//! back on resumption to the length that the last checkpoint recorded.
+//! All of them follow one rule: neither a process killed at any moment nor a full disk damages the last complete files.
+//! Whole files go through [`write_atomically`]. Growing files (CSV, TensorBoard) are truncated on resumption to the length
+//! that the last checkpoint recorded.
 
 mod atomic;
 pub mod container;
@@ -24,8 +24,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
-/// Opens a growing file for writing after its first `length` bytes, which a checkpoint recorded; what a
-/// killed run wrote after that is cut off.
+/// Opens a growing file for writing after its first `length` bytes, as a checkpoint recorded them. What a killed run wrote
+/// after that is truncated.
 fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
     let failed = |doing| move |e| StoreError::io(path, doing, e);
     let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed("open"))?;
@@ -43,7 +43,7 @@ pub(crate) mod testing {
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A folder of one test, removed at its end.
+    /// A folder for one test, removed on drop.
     pub struct ScratchDir(PathBuf);
 
     impl ScratchDir {

@@ -1,12 +1,11 @@
-//! Replay memories on disk: append-only segments, so that a checkpoint costs what was added since the last
-//! one and not the whole memory (7 GB an agent at Atari size).
+//! Replay memories on disk, in append-only segments: a checkpoint writes only the records added since the last one and not
+//! the whole memory (7 GB per agent at Atari size).
 //!
 //! A replay is a ring of records numbered by an index that only grows. Each checkpoint writes the records
-//! appended since the previous one into new segment files and stores, inside itself, the manifest: the
-//! segments that together hold every record of the ring. A segment file is never changed. It is deleted by
-//! [`collect_garbage`] only once no kept checkpoint refers to it, so a run killed at any moment finds
-//! everything its last checkpoint needs; files that a killed run wrote after that are referred to by nobody,
-//! never read, and collected later.
+//! appended since the previous one into new segment files and stores in itself the manifest: the segments that
+//! together hold every record of the ring. A segment file is never changed. [`collect_garbage`] deletes it only when no kept
+//! checkpoint refers to it, so a run killed at any moment finds everything that its last checkpoint needs. No manifest refers
+//! to files that a killed run wrote after that. They are never read, and collected later.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,8 +16,7 @@ use super::atomic::{file_names, sweep_temporaries, sync_folder, write_and_rename
 use super::container::{Container, ContainerWriter};
 use super::error::StoreError;
 
-/// Most bytes of records in one segment before compression (a single larger record gets a segment of its
-/// own).
+/// The most bytes of records in one segment before compression. A single larger record gets a segment of its own.
 pub const SEGMENT_BYTES: usize = 64 << 20;
 const SUFFIX: &str = ".segment";
 const RANGE: &str = "range";
@@ -31,13 +29,12 @@ pub trait Records {
     fn oldest(&self) -> u64;
     /// One past the index of the newest record.
     fn newest(&self) -> u64;
-    /// Appends records `first..first + count`, all of them held, to `out`; a device may fail to give them back.
+    /// Appends records `first..first + count`, all of which are held, to `out`. A device may fail to return them.
     fn write_range(&mut self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<(), StateError>;
-    /// The size of a record in bytes, by which segments are cut.
+    /// The size of a record in bytes, which determines the size of segments.
     fn bytes_per_record(&self) -> usize;
-    /// Takes back what `write_range` wrote. Ranges come in ascending order without gaps; the first may begin
-    /// before the oldest record that the ring keeps, so a ring either ignores such records or lets newer ones
-    /// overwrite them.
+    /// Restores what `write_range` wrote. Ranges come in ascending order without gaps. The first may begin before the oldest
+    /// record that the ring keeps, so a ring either ignores such records or lets newer ones overwrite them.
     fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError>;
 }
 
@@ -59,7 +56,7 @@ impl<R: Records + ?Sized> Records for &mut R {
     }
 }
 
-/// What a checkpoint remembers of a segment file.
+/// A checkpoint's reference to a segment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
     /// The file's name inside the checkpoint folder.
@@ -139,9 +136,8 @@ impl SegmentRef {
 /// Writes what `records` gained since the manifest `previous` was made as new segment files in `dir`, and
 /// returns the new manifest: the old segments that still hold a record of the ring, then the new ones.
 ///
-/// When it returns, the new files are safe on disk; they count for nothing until a checkpoint with the new
-/// manifest is written. Existing files, those of a killed run among them, are never touched: a name once used
-/// is not used again.
+/// When it returns, the new files are safe on disk. They have no effect until a checkpoint with the new manifest is written.
+/// Existing files, including those of a killed run, are never touched: a name is used only once.
 ///
 /// ```
 /// use spectral_core::bytes::StateError;
@@ -218,7 +214,7 @@ fn write_segment(
     count: u64,
     records: &[u8],
 ) -> Result<SegmentRef, StoreError> {
-    // An orphan of a killed run may have the name; whatever it holds, it is not ours to replace.
+    // An orphan of a killed run may have the name. It must not be replaced, whatever it holds.
     let stem = format!("{prefix}-{first:012}-{count}");
     let file = (0u64..)
         .map(
@@ -243,10 +239,9 @@ fn write_segment(
     Ok(SegmentRef { file, first, count, crc: crc32fast::hash(records), bytes })
 }
 
-/// Reads all segments of a manifest back, oldest first, into a ring whose counters are already restored (or
-/// that counts by what it reads). A file that is missing, cut short, damaged, or not the one that the
-/// checkpoint meant is an error that names it; so is a manifest with gaps, or one that does not cover the
-/// ring.
+/// Reads all segments of a manifest, oldest first, into a ring whose counters are already restored (or that counts what it
+/// reads). A file that is missing, truncated, damaged, or not the one that the checkpoint refers to is an error that names it.
+/// A manifest with gaps, or one that does not cover the ring, is an error too.
 pub fn load_segments(
     dir: &Path,
     manifest: &[SegmentRef],
@@ -308,11 +303,11 @@ fn read_segment(path: &Path, expected: &SegmentRef) -> Result<Vec<u8>, StoreErro
     Ok(bytes)
 }
 
-/// Deletes the segment files in `dir` that are not in `keep`, and temporary files that a killed process left;
-/// returns the names of the deleted segments, sorted.
+/// Deletes the segment files in `dir` that are not in `keep`, and temporary files that a killed process left. Returns the
+/// names of the deleted segments, sorted.
 ///
-/// `keep` names the segments of *every* checkpoint that is kept. Call it only after the newest checkpoint is
-/// safely written, and never with another process writing to the folder.
+/// `keep` holds the segments of *every* kept checkpoint. Call this only after the newest checkpoint is safely written, and
+/// never while another process writes to the folder.
 pub fn collect_garbage(dir: &Path, keep: &HashSet<String>) -> Result<Vec<String>, StoreError> {
     let mut deleted = Vec::new();
     for name in file_names(dir)? {

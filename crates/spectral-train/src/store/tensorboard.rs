@@ -1,4 +1,4 @@
-//! TensorBoard event files, written by hand: a handful of protobuf fields in TFRecord frames.
+//! Writes TensorBoard event files: a handful of protobuf fields in TFRecord frames.
 //!
 //! A frame is the payload's length (u64), the masked CRC-32C of those eight bytes, the payload, and the
 //! payload's masked CRC-32C, all little-endian. A payload is an `Event` message: `wall_time` (field 1,
@@ -34,12 +34,11 @@ pub struct EventWriter {
     length: u64,
 }
 
-// No `is_empty`: a file is never empty, it begins with its version.
+// There is no `is_empty`: a file begins with its version and is never empty.
 #[allow(clippy::len_without_is_empty)]
 impl EventWriter {
-    /// Begins an event file in `dir`, named after `wall_time_seed` (seconds since 1970), which is also the
-    /// time of its first record. An existing file is left alone: the new one then gets another name, see
-    /// [`path`](EventWriter::path).
+    /// Begins an event file in `dir`, named after `wall_time_seed` (seconds since 1970), which is also the time of its first
+    /// record. An existing file is not touched: the new one then gets another name, see [`path`](EventWriter::path).
     pub fn create(dir: &Path, wall_time_seed: f64) -> Result<Self, StoreError> {
         let stem = format!("events.out.tfevents.{:010}.spectral", wall_time_seed.max(0.0) as u64);
         let mut attempt = 0u64;
@@ -59,8 +58,8 @@ impl EventWriter {
         Ok(writer)
     }
 
-    /// Goes on with an event file after its first `byte_length` bytes, as [`len`](EventWriter::len) counted
-    /// them; what follows them is cut off. A file shorter than that is an error.
+    /// Continues an event file after its first `byte_length` bytes, as returned by [`len`](EventWriter::len), and truncates
+    /// the rest. A shorter file is an error.
     pub fn append_at(path: &Path, byte_length: u64) -> Result<Self, StoreError> {
         let out = BufWriter::new(reopen_at(path, byte_length)?);
         Ok(EventWriter { path: path.into(), out, length: byte_length })
@@ -94,7 +93,7 @@ impl EventWriter {
         self.out.flush().map_err(|e| StoreError::io(&self.path, "write", e))
     }
 
-    /// As [`flush`](EventWriter::flush), and waits until the disk has them.
+    /// Like [`flush`](EventWriter::flush), and waits until the records are on disk.
     pub fn sync_data(&mut self) -> Result<(), StoreError> {
         self.flush()?;
         self.out.get_ref().sync_data().map_err(|e| StoreError::io(&self.path, "sync", e))
@@ -105,7 +104,7 @@ impl EventWriter {
         self.length
     }
 
-    /// The file that is written.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

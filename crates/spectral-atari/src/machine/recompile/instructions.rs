@@ -1,6 +1,6 @@
-//! What each instruction does, as Cranelift's intermediate language says it.
+//! Each instruction in Cranelift's intermediate representation.
 
-use super::memory::{Mode, Place};
+use super::memory::{Address, Mode};
 use super::native::{self, Registers};
 use super::opcodes::{Change, Kind, Operation, kind};
 use super::region::Instruction;
@@ -11,7 +11,7 @@ use cranelift_frontend::Variable;
 use std::mem::offset_of;
 
 impl Translator<'_> {
-    /// Translates one instruction; says whether it ended the block.
+    /// Translates one instruction. Returns whether it ended the block.
     pub(super) fn instruction(&mut self, i: Instruction) -> bool {
         let last = |mode: Mode| if mode == Mode::Absolute { (i.operand >> 8) as u8 } else { i.operand as u8 };
         match kind(i.opcode) {
@@ -20,23 +20,23 @@ impl Translator<'_> {
                 self.operate(operation, value);
             }
             Kind::Read(operation, mode) => {
-                let place = self.place(mode, i.operand, true);
-                let value = self.read(place, last(mode));
+                let address = self.address(mode, i.operand, true);
+                let value = self.read(address, last(mode));
                 self.operate(operation, value);
             }
             Kind::StoreA(mode) => self.store(mode, self.v.a, i),
             Kind::StoreX(mode) => self.store(mode, self.v.x, i),
             Kind::StoreY(mode) => self.store(mode, self.v.y, i),
             Kind::Change(change, mode) => {
-                let place = self.place(mode, i.operand, false);
-                if let Place::Page(addr) = place {
+                let address = self.address(mode, i.operand, false);
+                if let Address::Page(addr) = address {
                     let high = self.b.ins().band_imm_u(addr, 0x80);
                     let chip = self.b.ins().icmp_imm_u(IntCC::Equal, high, 0);
                     self.leave_if(chip, self.before);
                 }
-                let value = self.read(place, last(mode));
+                let value = self.read(address, last(mode));
                 let value = self.change(change, value);
-                self.write(place, value, i.next());
+                self.write(address, value, i.next());
             }
             Kind::ChangeA(change) => {
                 let a = self.b.use_var(self.v.a);
@@ -57,9 +57,9 @@ impl Translator<'_> {
     }
 
     fn store(&mut self, mode: Mode, register: Variable, i: Instruction) {
-        let place = self.place(mode, i.operand, false);
+        let address = self.address(mode, i.operand, false);
         let value = self.b.use_var(register);
-        self.write(place, value, i.next());
+        self.write(address, value, i.next());
     }
 
     fn set_result(&mut self, byte: Value) {
@@ -259,8 +259,8 @@ impl Translator<'_> {
                 return true;
             }
             0x6C => {
-                let low = self.read(Place::Known(i.operand), 0);
-                let high = self.read(Place::Known(i.operand + 1), 0);
+                let low = self.read(Address::Known(i.operand), 0);
+                let high = self.read(Address::Known(i.operand + 1), 0);
                 let high = self.b.ins().ishl_imm_u(high, 8);
                 let pc = self.b.ins().bor(low, high);
                 self.commit_cycles();
@@ -342,8 +342,8 @@ impl Translator<'_> {
         status = self.b.ins().bor_imm_u(status, 0x30);
         status = self.b.ins().bor(status, overflow);
         let [negative, zero] = [negative, zero].map(|flag| self.b.ins().uextend(types::I32, flag));
-        for (flag, place) in [(negative, 7), (zero, 1), (decimal, 3), (interrupts_off, 2)] {
-            let flag = self.b.ins().ishl_imm_u(flag, place);
+        for (flag, bit) in [(negative, 7), (zero, 1), (decimal, 3), (interrupts_off, 2)] {
+            let flag = self.b.ins().ishl_imm_u(flag, bit);
             status = self.b.ins().bor(status, flag);
         }
         status
@@ -352,10 +352,9 @@ impl Translator<'_> {
     fn set_status(&mut self, status: Value) {
         let overflow = self.b.ins().ishl_imm_u(status, 1);
         self.b.def_var(self.v.overflow, overflow);
-        for (place, offset) in
-            [(3, offset_of!(Registers, decimal)), (2, offset_of!(Registers, interrupts_off))]
+        for (bit, offset) in [(3, offset_of!(Registers, decimal)), (2, offset_of!(Registers, interrupts_off))]
         {
-            let flag = self.b.ins().ushr_imm_u(status, place);
+            let flag = self.b.ins().ushr_imm_u(status, bit);
             let flag = self.b.ins().band_imm_u(flag, 1);
             self.store_register(offset, flag);
         }

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, Endianness, InstBuilder as _, MemFlagsData, Value, types};
 use std::mem::offset_of;
 
-/// How an instruction says where its operand lies.
+/// How an instruction addresses its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     ZeroPage,
@@ -22,15 +22,15 @@ pub(super) enum Mode {
     IndirectX,
 }
 
-/// An address, as far as it is known when a program is translated.
+/// An operand's address, as far as it is known when a program is translated.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum Address {
     Known(u16),
     /// Somewhere in the first 256 bytes.
     Page(Value),
-    /// Within the 256 bytes from the first address, this far.
+    /// At this offset within the 256 bytes from the first address on.
     Indexed(u16, Value),
-    /// Anywhere, and what the bus carried just before.
+    /// Anywhere; the second value is what the bus carried just before.
     Anywhere(Value, Value),
 }
 
@@ -46,17 +46,17 @@ fn unaligned() -> MemFlagsData {
 }
 
 impl Translator<'_> {
-    /// Where the operand lies; `extra` says whether an index that crosses a page takes a cycle more.
-    pub(super) fn place(&mut self, mode: Mode, operand: u16, extra: bool) -> Place {
+    /// The operand's address. With `extra`, an index that crosses a page takes one more cycle.
+    pub(super) fn address(&mut self, mode: Mode, operand: u16, extra: bool) -> Address {
         match mode {
-            Mode::ZeroPage => Place::Known(operand & 0xFF),
+            Mode::ZeroPage => Address::Known(operand & 0xFF),
             Mode::ZeroPageX | Mode::ZeroPageY => {
                 let index = if mode == Mode::ZeroPageX { self.v.x } else { self.v.y };
                 let index = self.b.use_var(index);
                 let sum = self.b.ins().iadd_imm_s(index, i64::from(operand));
-                Place::Page(self.b.ins().band_imm_u(sum, 0xFF))
+                Address::Page(self.b.ins().band_imm_u(sum, 0xFF))
             }
-            Mode::Absolute => Place::Known(operand),
+            Mode::Absolute => Address::Known(operand),
             Mode::AbsoluteX | Mode::AbsoluteY => {
                 let index = if mode == Mode::AbsoluteX { self.v.x } else { self.v.y };
                 let index = self.b.use_var(index);
@@ -65,7 +65,7 @@ impl Translator<'_> {
                     let crossed = self.b.ins().ushr_imm_u(low, 8);
                     self.add_cycles(crossed);
                 }
-                Place::Indexed(operand, index)
+                Address::Indexed(operand, index)
             }
             Mode::Indirect => {
                 let at = RAM + i32::from(operand & 0x7F);
@@ -79,7 +79,7 @@ impl Translator<'_> {
                 }
                 let sum = self.b.ins().iadd(base, y);
                 let high = self.b.ins().ushr_imm_u(base, 8);
-                Place::Anywhere(self.b.ins().band_imm_u(sum, 0xFFFF), high)
+                Address::Anywhere(self.b.ins().band_imm_u(sum, 0xFFFF), high)
             }
             Mode::IndirectX => {
                 let x = self.b.use_var(self.v.x);
@@ -91,16 +91,16 @@ impl Translator<'_> {
                 let at = self.ram_pointer(pointer);
                 let addr = self.b.ins().uload16(types::I32, unaligned(), at, RAM);
                 let high = self.b.ins().ushr_imm_u(addr, 8);
-                Place::Anywhere(addr, high)
+                Address::Anywhere(addr, high)
             }
         }
     }
 
     /// Reads a byte; `last` is what the bus carried just before.
-    pub(super) fn read(&mut self, place: Place, last: u8) -> Value {
-        match place {
-            Place::Known(addr) => self.read_known(addr, last),
-            Place::Page(addr) => {
+    pub(super) fn read(&mut self, address: Address, last: u8) -> Value {
+        match address {
+            Address::Known(addr) => self.read_known(addr, last),
+            Address::Page(addr) => {
                 let low = self.b.ins().band_imm_u(addr, 0x80);
                 self.either(
                     low,
@@ -111,11 +111,11 @@ impl Translator<'_> {
                     },
                 )
             }
-            Place::Indexed(base, index) if self.mapping.plain_page(base) => {
+            Address::Indexed(base, index) if self.mapping.plain_page(base) => {
                 let at = self.image[self.mapping.offset(base)..].as_ptr();
                 self.read_image(at, index)
             }
-            Place::Indexed(base, index) => {
+            Address::Indexed(base, index) => {
                 let sum = self.b.ins().iadd_imm_s(index, i64::from(base));
                 let addr = self.b.ins().band_imm_u(sum, 0xFFFF);
                 let last = self.b.ins().iconst(types::I32, i64::from(base >> 8));
@@ -127,7 +127,7 @@ impl Translator<'_> {
                 let paddle = self.b.ins().icmp_imm_u(IntCC::Equal, which, PADDLE);
                 self.likely(paddle, |t| t.read_paddle(addr, last), |t| t.read_anywhere(addr, last))
             }
-            Place::Anywhere(addr, last) => self.read_anywhere(addr, last),
+            Address::Anywhere(addr, last) => self.read_anywhere(addr, last),
         }
     }
 
@@ -267,12 +267,12 @@ impl Translator<'_> {
     }
 
     /// Writes a byte; `next` is where the program goes on.
-    pub(super) fn write(&mut self, place: Place, value: Value, next: u16) {
-        match place {
-            Place::Known(addr) if addr & 0x1280 == 0x0080 => {
+    pub(super) fn write(&mut self, address: Address, value: Value, next: u16) {
+        match address {
+            Address::Known(addr) if addr & 0x1280 == 0x0080 => {
                 self.b.ins().istore8(trusted(), value, self.bus, RAM + i32::from(addr & 0x7F));
             }
-            Place::Known(addr) if addr & 0x1000 != 0 => {
+            Address::Known(addr) if addr & 0x1000 != 0 => {
                 if !self.mapping.plain(addr) {
                     let addr = self.b.ins().iconst(types::I32, i64::from(addr));
                     self.call(
@@ -281,22 +281,22 @@ impl Translator<'_> {
                     );
                 }
             }
-            Place::Known(addr) if addr & 0x0080 != 0 => {
+            Address::Known(addr) if addr & 0x0080 != 0 => {
                 let addr = self.b.ins().iconst(types::I32, i64::from(addr));
                 let now = self.now();
                 self.call(native::write_riot as *const () as usize, &[self.bus, addr, value, now]);
             }
-            Place::Known(addr) => self.write_tia((addr & 0x3F) as u8, value, next),
-            Place::Page(addr) => {
+            Address::Known(addr) => self.write_tia((addr & 0x3F) as u8, value, next),
+            Address::Page(addr) => {
                 let high = self.b.ins().band_imm_u(addr, 0x80);
                 self.write_ram_or(high, addr, value, next);
             }
-            Place::Indexed(base, index) => {
+            Address::Indexed(base, index) => {
                 let sum = self.b.ins().iadd_imm_s(index, i64::from(base));
                 let addr = self.b.ins().band_imm_u(sum, 0xFFFF);
                 self.write_anywhere(addr, value, next);
             }
-            Place::Anywhere(addr, _) => self.write_anywhere(addr, value, next),
+            Address::Anywhere(addr, _) => self.write_anywhere(addr, value, next),
         }
     }
 

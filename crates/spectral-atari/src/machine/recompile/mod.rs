@@ -1,9 +1,9 @@
-//! Programs translated to the host's own instructions, with the interpreter for whatever is unusual.
+//! Translates programs to the host's own instructions, and leaves whatever is unusual to the interpreter.
 //!
-//! Code is translated when it has been run a few times, once for all consoles that share a [`Rom`]. `region`
-//! finds what belongs together, `opcodes`, `instructions`, `memory` and `translate` say it in Cranelift's
-//! language, and `native` makes it callable. A console that runs translated code is, after every frame, in the
-//! very state in which the interpreter would have left it.
+//! Code is translated after it has run a few times, once for all consoles that share a [`Rom`]. `region` finds the
+//! instructions to translate together; `opcodes`, `instructions`, `memory` and `translate` express them in Cranelift's
+//! intermediate representation; `native` makes the result callable. After every frame a console that runs translated
+//! code is in exactly the state in which the interpreter would have left it.
 
 mod chips;
 mod instructions;
@@ -24,12 +24,12 @@ use std::sync::{Mutex, OnceLock};
 
 /// An instruction that has been interpreted this many times is worth translating.
 const HOT: u8 = 40;
-/// Heat of what cannot be translated.
+/// The heat of code that cannot be translated.
 const NEVER: u8 = u8::MAX;
-/// Mappings of banks that are translated, in one program; more are left to the interpreter.
-const MOST_MAPPINGS: usize = 64;
-/// Regions translated in one mapping.
-const MOST_REGIONS: usize = 100;
+/// The most bank mappings that are translated in one program. Further ones are left to the interpreter.
+const MAX_MAPPINGS: usize = 64;
+/// The most regions that are translated in one mapping.
+const MAX_REGIONS: usize = 100;
 
 /// The translations of one program.
 pub(super) struct Translations {
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Translations {
     }
 }
 
-/// The translations that hold while the banks are mapped in one way.
+/// The translations that are valid for one bank mapping.
 struct Table {
     mapping: Mapping,
     /// By address; see [`slot`].
@@ -52,7 +52,7 @@ struct Table {
     modules: Mutex<Vec<Module>>,
 }
 
-/// Where in a table an address of the cartridge is looked up: its low twelve bits and bit 13.
+/// The table index of an address of the cartridge: its low twelve bits and bit 13.
 #[inline]
 fn slot(pc: u16) -> usize {
     usize::from(pc & 0x0FFF | pc >> 1 & 0x1000)
@@ -60,10 +60,10 @@ fn slot(pc: u16) -> usize {
 
 impl Translations {
     pub(super) fn new() -> Translations {
-        Translations { tables: (0..MOST_MAPPINGS).map(|_| OnceLock::new()).collect() }
+        Translations { tables: (0..MAX_MAPPINGS).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The table of a mapping, made if there is none.
+    /// The table of a mapping, created if there is none.
     fn table(&self, mapping: Mapping) -> Option<&Table> {
         self.tables.iter().find_map(|table| {
             let table = table.get_or_init(|| Table {
@@ -87,7 +87,7 @@ impl Table {
         self.entries[slot(pc)].get()
     }
 
-    /// Counts that `pc` is interpreted, and translates what is hot.
+    /// Counts an interpretation of `pc`, and translates code that is hot.
     #[cold]
     fn warm(&self, rom: &Rom, pc: u16) {
         let heat = &self.heat[slot(pc)];
@@ -102,7 +102,7 @@ impl Table {
         // While one thread translates, the others interpret.
         let Ok(mut modules) = self.modules.try_lock() else { return };
         heat.store(NEVER, Ordering::Relaxed);
-        if modules.len() >= MOST_REGIONS || self.entry(pc).is_some() {
+        if modules.len() >= MAX_REGIONS || self.entry(pc).is_some() {
             return;
         }
         let known = |pc: u16| pc >> 14 != self.mapping.mirror || self.entry(pc).is_some();
@@ -113,7 +113,7 @@ impl Table {
         if let Some((module, entries)) = native::compile(&region, &self.mapping, image) {
             modules.push(module);
             for entry in entries {
-                // An address that is translated twice keeps the first.
+                // An address that is translated twice keeps its first translation.
                 let _ = self.entries[slot(entry.pc)].set(entry);
             }
         }
@@ -127,7 +127,7 @@ pub(super) fn run(cpu: &mut Cpu, bus: &mut Bus, rom: &Rom, budget: i32) {
     }
     let mut registers = Registers::new(cpu, rom, budget);
     let mut table: Option<&Table> = None;
-    // Whether the program did not simply go on to this instruction: only such places are worth counting.
+    // Whether the program jumped to this instruction. Only such addresses are worth counting.
     let mut head = true;
     while registers.budget > 0 && !bus.frame_done {
         let pc = registers.pc as u16;

@@ -1,10 +1,9 @@
-//! The border between Rust and translated programs: all unsafe code of theirs is in this file.
+//! The interface between Rust and translated programs, with all of its unsafe code.
 //!
-//! Translated functions get two pointers, to a [`Registers`] and to a [`Bus`], that are valid and not used by
-//! anybody else for as long as the function runs; they hand the same pointers back to the functions below.
-//! They access nothing else but the program's image, at offsets that were checked when they were made, or by
-//! an index masked to the size of what is indexed. The image and the code belong to the same `Rom`, which
-//! every running console holds.
+//! Translated functions get two pointers, to a [`Registers`] and to a [`Bus`], which are valid and exclusive while
+//! the function runs. The functions pass the same pointers back to the functions below. Besides these they access
+//! only the program's image, at offsets that were checked at translation or with an index masked to the size of what
+//! is indexed. The image and the code belong to the same `Rom`, which every running console holds.
 #![allow(unsafe_code)]
 
 use super::super::bus::Bus;
@@ -29,7 +28,7 @@ pub(super) struct Registers {
     /// As in [`Cpu`].
     pub(super) result: u32,
     pub(super) carry: u32,
-    /// Overflow is bit 7; the others are anything.
+    /// Overflow is bit 7; the other bits are arbitrary.
     pub(super) overflow: u32,
     pub(super) decimal: u32,
     pub(super) interrupts_off: u32,
@@ -79,7 +78,7 @@ impl Registers {
 
 type Code = unsafe extern "C" fn(*mut Registers, *mut Bus, u32) -> u32;
 
-/// A place at which a translated function can be entered.
+/// An address at which a translated function can be entered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     code: Code,
@@ -88,7 +87,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Runs translated code; says whether the interpreter must run the next instruction.
+    /// Runs translated code. Returns whether the interpreter must run the next instruction.
     #[inline]
     pub(super) fn run(&self, registers: &mut Registers, bus: &mut Bus, rom: &Rom) -> bool {
         debug_assert!(std::ptr::eq(registers.rom, rom));
@@ -98,21 +97,21 @@ impl Entry {
     }
 }
 
-/// Memory that holds translated code, given back when it is dropped.
+/// Memory that holds translated code, freed on drop.
 pub(super) struct Module(Option<JITModule>);
 
 impl Drop for Module {
     fn drop(&mut self) {
         if let Some(module) = self.0.take() {
-            // SAFETY: the module is owned, through its table, by the `Rom` whose code it holds. Nobody runs
-            // that code any more: `Entry::run` borrows the `Rom`.
+            // SAFETY: the module is owned, through its table, by the `Rom` whose code it holds. No
+            // thread runs that code any more: `Entry::run` borrows the `Rom`.
             unsafe { module.free_memory() }
         }
     }
 }
 
-/// Compiles a region of the program `image`, which must live as long as the code. `None` where there is no
-/// code generator for this machine.
+/// Compiles a region of the program `image`, which must live as long as the code. Returns `None` if there is no code
+/// generator for this machine.
 pub(super) fn compile(region: &Region, mapping: &Mapping, image: &[u8]) -> Option<(Module, Vec<Entry>)> {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").ok()?;
@@ -136,7 +135,7 @@ pub(super) fn compile(region: &Region, mapping: &Mapping, image: &[u8]) -> Optio
     Some((module, entries))
 }
 
-// What translated code calls. SAFETY of all of these: the pointers are those that `Entry::run` passed in, as
+// Functions that translated code calls. SAFETY of all of these: the pointers are those that `Entry::run` passed in, as
 // exclusive borrows that are still alive, and no Rust code on the way uses them at the same time.
 
 pub(super) unsafe extern "C" fn read_chip(bus: *mut Bus, addr: u32, cycle: i32, last: u32) -> u32 {
@@ -175,7 +174,7 @@ pub(super) unsafe extern "C" fn write_riot(bus: *mut Bus, addr: u32, value: u32,
     0
 }
 
-/// Writes below the cartridge; gives the cycle at which the processor goes on, inverted if the frame is done.
+/// Writes below the cartridge. Returns the cycle at which the processor continues, inverted if the frame is done.
 pub(super) unsafe extern "C" fn write_low(bus: *mut Bus, addr: u32, value: u32, cycle: i32) -> i32 {
     let bus = unsafe { &mut *bus };
     let then = bus.write_low(addr as u16, value as u8, cycle);
@@ -212,37 +211,38 @@ pub(super) extern "C" fn subtract_decimal(a: u32, operand: u32, carry: u32) -> u
     u32::from(difference) | u32::from(carry) << 8
 }
 
-// Loops of a load and a branch that wait for the timer: cycles of the turns that can be skipped because they
-// will go round again. `first` is the cycle of the first turn's load, `turn` the cycles of a turn.
+// Loops of a load and a branch that wait for the timer. These functions return the cycles of the iterations that can be
+// skipped because the loop will not end in them. `first` is the cycle of the first iteration's load, `cycles` the cycles of
+// one iteration.
 
 pub(super) unsafe extern "C" fn wait_not_zero(
     r: *mut Registers,
     bus: *mut Bus,
     first: i32,
-    turn: i32,
+    cycles: i32,
 ) -> i32 {
     let (registers, bus) = unsafe { (&mut *r, &mut *bus) };
-    bus.riot.reaches_zero_at(first).map_or(0, |zero_at| skip(registers, zero_at - first, turn))
+    bus.riot.reaches_zero_at(first).map_or(0, |zero_at| skip(registers, zero_at - first, cycles))
 }
 
 pub(super) unsafe extern "C" fn wait_positive(
     r: *mut Registers,
     bus: *mut Bus,
     first: i32,
-    turn: i32,
+    cycles: i32,
 ) -> i32 {
     let (registers, bus) = unsafe { (&mut *r, &mut *bus) };
     let zero_at = bus.riot.reaches_zero_at(first).filter(|_| bus.riot.below_128(first));
-    zero_at.map_or(0, |zero_at| skip(registers, zero_at - first, turn))
+    zero_at.map_or(0, |zero_at| skip(registers, zero_at - first, cycles))
 }
 
-pub(super) unsafe extern "C" fn wait_flag(r: *mut Registers, bus: *mut Bus, first: i32, turn: i32) -> i32 {
+pub(super) unsafe extern "C" fn wait_flag(r: *mut Registers, bus: *mut Bus, first: i32, cycles: i32) -> i32 {
     let (registers, bus) = unsafe { (&mut *r, &mut *bus) };
-    bus.riot.reaches_zero_at(first).map_or(0, |zero_at| skip(registers, zero_at - first, turn))
+    bus.riot.reaches_zero_at(first).map_or(0, |zero_at| skip(registers, zero_at - first, cycles))
 }
 
-fn skip(registers: &mut Registers, cycles: i32, turn: i32) -> i32 {
-    let turns = ((cycles + turn - 1) / turn).min(registers.budget / 2);
-    registers.budget -= turns * 2;
-    turns * turn
+fn skip(registers: &mut Registers, wait: i32, cycles: i32) -> i32 {
+    let iterations = ((wait + cycles - 1) / cycles).min(registers.budget / 2);
+    registers.budget -= iterations * 2;
+    iterations * cycles
 }

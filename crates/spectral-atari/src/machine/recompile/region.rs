@@ -1,11 +1,10 @@
-//! Which instructions are translated together: those that one address can lead to while nothing switches
-//! banks.
+//! Finds the instructions to translate together: those that one address can lead to while no bank is switched.
 
 use super::super::decode::{CYCLES, OPERAND_BYTES};
 use super::super::rom::Scheme;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the processor sees at the cartridge's addresses, for as long as no bank is switched.
+/// What the processor sees at the cartridge's addresses while no bank is switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) scheme: Scheme,
@@ -16,7 +15,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Where in the image the byte at `addr` lies.
+    /// The image offset of the byte at `addr`.
     pub(super) fn offset(&self, addr: u16) -> usize {
         let index = (addr >> 10 & 3) | (addr >> 11 & 4);
         self.segments[usize::from(index)] as usize + usize::from(addr & 0x3FF)
@@ -41,7 +40,7 @@ impl Mapping {
         }
     }
 
-    /// Whether reading at `addr` does nothing but give the image's byte.
+    /// Whether reading at `addr` returns the image's byte without side effects.
     pub(super) fn plain(&self, addr: u16) -> bool {
         let low = addr & 0xFFF;
         addr & 0x1000 != 0
@@ -49,7 +48,7 @@ impl Mapping {
             && !self.switching().is_some_and(|(first, last)| (first..=last).contains(&low))
     }
 
-    /// Whether the 256 bytes from `addr` on are plain and lie in the image one after the other.
+    /// Whether the 256 bytes from `addr` on are plain and contiguous in the image.
     pub(super) fn plain_page(&self, addr: u16) -> bool {
         let Some(last) = addr.checked_add(0xFF) else { return false };
         addr & 0x1000 != 0
@@ -58,14 +57,14 @@ impl Mapping {
             && (addr..=last).all(|at| self.plain(at))
     }
 
-    /// Where BRK goes. No translatable cartridge switches banks at the vector's addresses.
+    /// The target of BRK. No translatable cartridge switches banks at the vector's addresses.
     pub(super) fn break_target(&self, image: &[u8]) -> u16 {
         u16::from_le_bytes([0xFFFE, 0xFFFF].map(|addr| image[self.offset(addr)]))
     }
 
-    /// Whether programs wired like this are translated at all.
+    /// Whether programs with this scheme are translated at all.
     ///
-    /// The others switch banks at addresses that programs use for other things, or map memory over program.
+    /// The others switch banks at addresses that programs use for other things, or map memory over the program.
     pub(super) fn translatable(scheme: Scheme) -> bool {
         !matches!(scheme, Scheme::E7 | Scheme::CV | Scheme::Tigervision3F)
     }
@@ -106,8 +105,8 @@ impl Instruction {
         self.opcode & 0x1F == 0x10
     }
 
-    /// Where the program comes back to from a subroutine that this instruction calls.
-    pub(super) fn comes_back_to(&self) -> Option<u16> {
+    /// Where the program continues after a subroutine that this instruction calls.
+    pub(super) fn return_address(&self) -> Option<u16> {
         match self.opcode {
             0x20 => Some(self.next()),
             // BRK skips a byte.
@@ -116,7 +115,7 @@ impl Instruction {
         }
     }
 
-    /// Where a branch goes if it is taken.
+    /// The target of a branch.
     pub(super) fn branch_target(&self) -> u16 {
         self.next().wrapping_add_signed(i16::from(self.operand as u8 as i8))
     }
@@ -131,7 +130,7 @@ impl Instruction {
     }
 }
 
-/// Instructions that are run one after the other.
+/// A basic block: instructions that run one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) start: u16,
@@ -147,10 +146,10 @@ pub(super) struct Region {
 }
 
 /// The most instructions in one region.
-const MOST: usize = 2500;
+const MAX_INSTRUCTIONS: usize = 2500;
 
-/// Finds what `start` leads to. Addresses that `known` names are translated already and are left out.
-/// `supported` says which instructions can be translated; the others end a block.
+/// Finds the instructions that `start` leads to. Addresses that are `known` have been translated already and are left out.
+/// `supported` tells which instructions can be translated; the others end a block.
 pub(super) fn discover(
     image: &[u8],
     mapping: &Mapping,
@@ -163,10 +162,10 @@ pub(super) fn discover(
     let mut entries = BTreeSet::from([start]);
     let mut open = vec![start];
     while let Some(mut pc) = open.pop() {
-        while found.len() < MOST && !found.contains_key(&pc) && !(known(pc) && pc != start) {
+        while found.len() < MAX_INSTRUCTIONS && !found.contains_key(&pc) && !(known(pc) && pc != start) {
             let Some(instruction) = Instruction::decode(image, mapping, pc) else { break };
             if !supported(&instruction) {
-                // The interpreter takes it and comes back behind it.
+                // The interpreter runs it and continues after it.
                 if !jams(instruction.opcode) {
                     let next = instruction.next();
                     leaders.insert(next);
@@ -215,7 +214,7 @@ pub(super) fn discover(
     let blocks: Vec<Block> = leaders
         .iter()
         .filter(|leader| found.contains_key(leader))
-        .map(|leader| Block { start: *leader, instructions: straight(&found, &leaders, *leader, mapping) })
+        .map(|leader| Block { start: *leader, instructions: basic_block(&found, &leaders, *leader, mapping) })
         .collect();
     let entries: Vec<u16> = entries.into_iter().filter(|entry| found.contains_key(entry)).collect();
     (!blocks.is_empty() && found.contains_key(&start)).then_some(Region { blocks, entries })
@@ -225,9 +224,8 @@ fn jams(opcode: u8) -> bool {
     opcode & 0x1F == 0x12 || (opcode & 0x1F == 0x02 && opcode < 0x80)
 }
 
-/// The instructions from `leader` up to the next place where the program can go elsewhere or come from
-/// elsewhere.
-fn straight(
+/// The instructions from `leader` up to the next one that can jump or be jumped to.
+fn basic_block(
     found: &BTreeMap<u16, Instruction>,
     leaders: &BTreeSet<u16>,
     leader: u16,

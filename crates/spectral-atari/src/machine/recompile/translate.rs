@@ -140,8 +140,8 @@ pub(super) fn translate(
     for block in &region.blocks {
         translator.block(block);
     }
-    translator.come_back(region);
-    translator.leave_for_good();
+    translator.return_block(region);
+    translator.exit_block();
     let mut b = translator.b;
     b.seal_all_blocks();
     b.finalize(config);
@@ -183,39 +183,39 @@ impl Translator<'_> {
         self.b.ins().br_table(entry, table);
     }
 
-    /// The one place where subroutines end. They mostly come back to where this function called one.
-    fn come_back(&mut self, region: &Region) {
+    /// The one block at which subroutines return. They mostly return to where this function called one.
+    fn return_block(&mut self, region: &Region) {
         self.b.switch_to_block(self.back);
         let pc = self.b.block_params(self.back)[0];
         let last = region.blocks.iter().filter_map(|block| block.instructions.last());
-        let mut places: Vec<u16> = last.filter_map(Instruction::comes_back_to).collect();
-        places.retain(|place| self.blocks.contains_key(place));
-        places.sort_unstable();
-        places.dedup();
-        self.come_back_to_one(pc, &places);
+        let mut addresses: Vec<u16> = last.filter_map(Instruction::return_address).collect();
+        addresses.retain(|address| self.blocks.contains_key(address));
+        addresses.sort_unstable();
+        addresses.dedup();
+        self.jump_to_one(pc, &addresses);
     }
 
-    /// Goes to the one of the sorted `places` that is `pc`, or leaves.
-    fn come_back_to_one(&mut self, pc: Value, places: &[u16]) {
-        let Some(&middle) = places.get(places.len() / 2) else { return self.go_out(pc) };
+    /// Jumps to the one of the sorted `addresses` that equals `pc`, or leaves the function.
+    fn jump_to_one(&mut self, pc: Value, addresses: &[u16]) {
+        let Some(&middle) = addresses.get(addresses.len() / 2) else { return self.go_out(pc) };
         let [less, not_less] = [self.b.create_block(), self.b.create_block()];
-        if places.len() == 1 {
+        if addresses.len() == 1 {
             let found = self.b.ins().icmp_imm_u(IntCC::Equal, pc, i64::from(middle));
             self.b.ins().brif(found, self.blocks[&middle], &[], less, &[]);
             self.b.switch_to_block(less);
             return self.go_out(pc);
         }
-        let (low, high) = places.split_at(places.len() / 2);
+        let (low, high) = addresses.split_at(addresses.len() / 2);
         let is_less = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, pc, i64::from(middle));
         self.b.ins().brif(is_less, less, &[], not_less, &[]);
-        for (block, places) in [(less, low), (not_less, high)] {
+        for (block, addresses) in [(less, low), (not_less, high)] {
             self.b.switch_to_block(block);
-            self.come_back_to_one(pc, places);
+            self.jump_to_one(pc, addresses);
         }
     }
 
-    /// The one place where the function stores the registers and returns.
-    fn leave_for_good(&mut self) {
+    /// The one block in which the function stores the registers and returns.
+    fn exit_block(&mut self) {
         self.b.switch_to_block(self.exit);
         let [pc, refund, code] = [0, 1, 2].map(|n| self.b.block_params(self.exit)[n]);
         let left = self.b.use_var(self.v.budget);
@@ -275,7 +275,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Skips turns of a loop that does nothing but wait for the timer.
+    /// Skips iterations of a loop that does nothing but wait for the timer.
     fn wait_for_timer(&mut self, load: Instruction, branch: Instruction) {
         if branch.branch_target() != load.pc {
             return;
@@ -287,13 +287,13 @@ impl Translator<'_> {
             _ => return,
         };
         let next = branch.next();
-        let turn = 7 + i64::from((next ^ load.pc) & 0xFF00 != 0);
+        let cycles = 7 + i64::from((next ^ load.pc) & 0xFF00 != 0);
         let cycle = self.b.use_var(self.v.cycle);
         let first = self.b.ins().iadd_imm_s(cycle, 4);
-        let turn = self.b.ins().iconst(types::I32, turn);
+        let cycles = self.b.ins().iconst(types::I32, cycles);
         let budget = self.b.use_var(self.v.budget);
         self.store_register(offset_of!(Registers, budget), budget);
-        let skipped = self.call(wait, &[self.registers, self.bus, first, turn]);
+        let skipped = self.call(wait, &[self.registers, self.bus, first, cycles]);
         let budget = self.load_register(offset_of!(Registers, budget));
         self.b.def_var(self.v.budget, budget);
         let cycle = self.b.ins().iadd(cycle, skipped);

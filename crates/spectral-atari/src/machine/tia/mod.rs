@@ -1,8 +1,8 @@
-//! The TIA: registers, when they take effect, and the lazy catching-up of the picture.
+//! The TIA: its registers, when they take effect, and the lazy drawing of the picture.
 //!
-//! Nothing happens here as time goes by. A write to a register, or a read of a collision, first brings the
-//! picture up to that moment with the registers as they were ([`Tia::catch_up`]). What the picture does
-//! between two moments is in `span`, what each write does in `write`, where HMOVE moves things in `motion`.
+//! Nothing is drawn as time passes. A write to a register, or a read of a collision, first draws the picture up to that
+//! moment with the old registers ([`Tia::catch_up`]). What the picture shows between two moments is in `span`, what each
+//! write does in `write`, and what HMOVE moves in `motion`.
 
 mod layers;
 mod masks;
@@ -330,8 +330,8 @@ impl Tia {
         self.catch_up_inside(clock.min(self.display_stop));
     }
 
-    /// Draws what reads have put off, for whoever looks at the picture or keeps the state: the real chip has drawn it.
-    pub(super) fn settle(&mut self) {
+    /// Draws what reads have deferred, before the picture is used or the state is saved: the real chip has drawn it.
+    pub(super) fn catch_up_deferred(&mut self) {
         self.catch_up(self.looked_at);
     }
 

@@ -218,7 +218,7 @@ mod tests {
                     }
                 }
             }
-            late.settle();
+            late.catch_up_deferred();
             // Restored by one that has put off more, it is the same.
             let mut saved = StateWriter::default();
             late.save(&mut saved);
@@ -229,7 +229,7 @@ mod tests {
             let mut other = tia();
             other.read(0x08, 76 * (LINES + 2), 0, &pins);
             other.restore(&mut StateReader::new(&saved)).unwrap();
-            other.settle();
+            other.catch_up_deferred();
             prop_assert_eq!((other.painted(), other.collisions), (late.painted(), late.collisions));
             prop_assert_eq!(late.painted(), soon.painted());
             prop_assert_eq!(late.collisions, soon.collisions);

@@ -83,7 +83,7 @@ impl Tia {
         for time in times {
             *time = from.i32()?;
         }
-        // What is saved has been settled.
+        // Before a state is saved, all deferred drawing has been done.
         self.looked_at = 0;
         let line_start = self.line_end.wrapping_sub(super::LINE);
         let window = (self.geometry.first_line, self.geometry.height as i32);

@@ -1,4 +1,4 @@
-//! A console with one of the games in it, started and played as the Arcade Learning Environment does.
+//! A console that runs one of the games, started and played as the Arcade Learning Environment does.
 
 use crate::games::{Action, Game, Select, Tally};
 use crate::machine::{
@@ -12,10 +12,10 @@ const IDLE_FRAMES: usize = 60;
 /// Frames for which the reset switch is held to start a game.
 const RESET_FRAMES: usize = 4;
 
-/// What one frame brought.
+/// The result of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// The change of score, as the game pays it.
+pub struct FrameResult {
+    /// The change of the game's score.
     pub reward: i32,
     /// True if there are fewer lives than before the frame.
     pub life_lost: bool,
@@ -23,23 +23,23 @@ pub struct Outcome {
     pub over: bool,
 }
 
-/// A game being played.
+/// A game in progress, with the Arcade Learning Environment's semantics.
 #[derive(Clone, Debug)]
-pub struct Cabinet {
+pub struct AleGame {
     game: &'static Game,
     console: Console,
     tally: Tally,
-    /// Where the first player's paddle stands, in ohms.
+    /// The position of the first player's paddle, in ohms.
     paddle: i32,
     mode: u16,
     difficulty: u8,
 }
 
-impl Cabinet {
-    /// Switches a console on. [`reset`](Cabinet::reset) begins a game.
+impl AleGame {
+    /// Switches a console on. [`reset`](AleGame::reset) begins a game.
     pub fn new(game: &'static Game, rom: Arc<Rom>, power_on: PowerOn) -> Self {
         let format = if game.pal { Format::Pal } else { Format::Ntsc };
-        Cabinet {
+        AleGame {
             game,
             console: Console::new(rom, power_on, format),
             tally: game.begin(),
@@ -49,14 +49,14 @@ impl Cabinet {
         }
     }
 
-    /// Switches a console on with what the Arcade Learning Environment's own holds when it has loaded a game.
+    /// Switches a console on in the state that the Arcade Learning Environment's console has after loading a game.
     pub fn as_ale(game: &'static Game, rom: Arc<Rom>) -> Self {
-        let mut cabinet = Cabinet::new(game, rom, PowerOn::ale());
-        // Loading a game means running it for a second, to see what television it was made for.
-        cabinet.console.system_reset();
-        cabinet.idle(IDLE_FRAMES);
-        cabinet.console.system_reset();
-        cabinet
+        let mut game = AleGame::new(game, rom, PowerOn::ale());
+        // The environment runs a game for a second when it loads it, to detect its television standard.
+        game.console.system_reset();
+        game.idle(IDLE_FRAMES);
+        game.console.system_reset();
+        game
     }
 
     /// Switches the console off and on again, with other contents of its memory.
@@ -65,7 +65,7 @@ impl Cabinet {
         self.tally = self.game.begin();
     }
 
-    /// Chooses the mode and the difficulty of the games that follow; false if the game does not have them.
+    /// Chooses the mode and the difficulty of the following games. Returns false if the game does not have them.
     pub fn choose(&mut self, mode: u16, difficulty: u8) -> bool {
         let known =
             self.game.playable_modes().contains(&mode) && self.game.difficulties.contains(&difficulty);
@@ -75,9 +75,9 @@ impl Cabinet {
         known
     }
 
-    /// Begins a game: resets the machine, waits a second, presses the reset switch, chooses the mode, and does what
-    /// this game needs to get going. Memory is not cleared, and the machine's timer starts at a chance value, so the
-    /// games of one cabinet can differ. All frames on the way are drawn.
+    /// Begins a game: resets the machine, waits a second, presses the reset switch, chooses the mode, and performs the
+    /// actions that this game needs to start. Memory is not cleared, and the machine's timer starts at a random value, so
+    /// successive games can differ. All frames on the way are drawn.
     pub fn reset(&mut self) {
         self.paddle = PADDLE_DEFAULT;
         self.console.system_reset();
@@ -94,17 +94,17 @@ impl Cabinet {
         }
     }
 
-    /// Plays one frame; `draw` says whether its picture will be looked at. Once the game is over nothing happens.
-    pub fn act(&mut self, action: Action, draw: bool) -> Outcome {
+    /// Plays one frame. `draw` says whether its picture will be used. Once the game is over, nothing happens.
+    pub fn act(&mut self, action: Action, draw: bool) -> FrameResult {
         if self.tally.over {
-            return Outcome { over: true, ..Outcome::default() };
+            return FrameResult { over: true, ..FrameResult::default() };
         }
         let action = if self.game.legal.contains(action) { action } else { Action::Noop };
         let input = self.input(action);
         self.console.run_frame(&input, draw);
         let lives = self.tally.lives;
         let reward = self.tally.read(&self.game.reading, self.console.ram());
-        Outcome { reward, life_lost: self.tally.lives < lives, over: self.tally.over }
+        FrameResult { reward, life_lost: self.tally.lives < lives, over: self.tally.over }
     }
 
     fn idle(&mut self, frames: usize) {
@@ -112,8 +112,8 @@ impl Cabinet {
         self.run(input, frames);
     }
 
-    /// Runs frames on the way to a game. They are drawn, because a game whose frames are shorter than the picture leaves
-    /// what they showed in the lines below.
+    /// Runs frames before a game begins. They are drawn, because what they show stays in the lines below the frames of a game
+    /// that are shorter than the picture.
     fn run(&mut self, input: Input, frames: usize) {
         for _ in 0..frames {
             self.console.run_frame(&input, true);
@@ -127,16 +127,16 @@ impl Cabinet {
 
     fn set_mode(&mut self) {
         let Select { presses, hold, release, resets, menu, entries } = self.game.select;
-        let place = self.game.modes.iter().position(|&mode| mode == self.mode).unwrap_or(0);
+        let index = self.game.modes.iter().position(|&mode| mode == self.mode).unwrap_or(0);
         for _ in 0..resets.0 {
             self.press_reset();
         }
-        for _ in 0..presses[place] {
+        for _ in 0..presses[index] {
             let input = Input { select: true, ..self.input(Action::Noop) };
             self.run(input, hold.into());
             self.idle(release.into());
         }
-        let mode = self.game.modes[place];
+        let mode = self.game.modes[index];
         for at in 0..=menu.0.len() {
             if entries.iter().any(|&(before, bit)| before == at && mode & bit != 0) {
                 self.play(&[Action::Right, Action::Noop]);
@@ -167,7 +167,7 @@ impl Cabinet {
             let turned = i32::from(action.left()) - i32::from(action.right());
             self.paddle = (self.paddle + turned * PADDLE_STEP).clamp(PADDLE_MIN, PADDLE_MAX);
             input.controllers = Controllers::Paddles;
-            // The second pair of paddles is plugged in and never turned.
+            // The second pair of paddles is plugged in and never moves.
             input.paddles = [self.paddle, PADDLE_DEFAULT, 0, 0];
             input.paddle_fire[0] = action.fire();
         } else {
@@ -185,8 +185,8 @@ impl Cabinet {
         (self.mode, self.difficulty)
     }
 
-    /// The game.
-    pub fn game(&self) -> &'static Game {
+    /// The game's definition.
+    pub fn definition(&self) -> &'static Game {
         self.game
     }
 
@@ -195,7 +195,7 @@ impl Cabinet {
         &self.console
     }
 
-    /// What is known of the game in progress.
+    /// Score, lives and status of the game in progress.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -210,7 +210,7 @@ impl Cabinet {
         out.bool(self.tally.over);
     }
 
-    /// Takes back what [`save`](Cabinet::save) wrote, of a cabinet with the same game.
+    /// Restores what [`save`](AleGame::save) wrote for the same game.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.console.restore(from)?;
         let mut number = |what: &str, range: std::ops::RangeInclusive<i32>| {

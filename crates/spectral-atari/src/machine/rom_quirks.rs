@@ -1,11 +1,13 @@
-//! What the field's emulator knows about single games: which lines of the frame it shows, and how.
+//! Per-game exceptions of the Arcade Learning Environment's emulator: which lines of the frame it shows, and how.
 
 use super::console::Format;
 
-/// Which part of the frame is the picture.
+/// How the emulator treats one game.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View {
+pub(super) struct Quirks {
+    /// The first line of the frame that is shown.
     pub(super) first_line: i32,
+    /// The number of lines that are shown.
     pub(super) height: usize,
     /// Whether HMOVE blanks the first eight pixels of a line.
     pub(super) hmove_blanks: bool,
@@ -15,21 +17,21 @@ pub(super) struct View {
     pub(super) swap_paddles: bool,
 }
 
-/// The view of a game, by its ROM's fingerprint.
-pub(super) fn view(fingerprint: u64, format: Format) -> View {
+/// The quirks of a game, found by its ROM's fingerprint.
+pub(super) fn quirks(fingerprint: u64, format: Format) -> Quirks {
     let height = if format == Format::Pal { 250 } else { 210 };
-    let usual = View {
+    let default = Quirks {
         first_line: 34,
         height,
         hmove_blanks: true,
         swap_ports: [SURROUND, WIZARD_OF_WOR].contains(&fingerprint),
         swap_paddles: fingerprint == PONG,
     };
-    GAMES.iter().find(|game| game.0 == fingerprint).map_or(usual, |game| View {
+    GAMES.iter().find(|game| game.0 == fingerprint).map_or(default, |game| Quirks {
         first_line: game.1,
         height: game.2,
         hmove_blanks: game.3,
-        ..usual
+        ..default
     })
 }
 
@@ -37,7 +39,7 @@ const SURROUND: u64 = 0xbe8b_90d3_e5b3_9e62;
 const WIZARD_OF_WOR: u64 = 0x202e_5313_83be_1b60;
 const PONG: u64 = 0xe226_87f4_f777_e7d7;
 
-/// Fingerprint, first line, lines, blanks.
+/// Fingerprint, first line, height, whether HMOVE blanks.
 const GAMES: &[(u64, i32, usize, bool)] = &[
     (0x6ee3_afd8_f24a_0d2f, 34, 210, false), // Asteroids
     (0xdef6_4c14_d11b_466c, 34, 210, false), // Battle Zone
