@@ -5,7 +5,7 @@ use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::moments::bias_correction;
 
 /// Rate of the running means of TD error by score: about the last thousand samples of each score count.
-const SCORE_RATE: f64 = 1e-3;
+pub(crate) const SCORE_RATE: f64 = 1e-3;
 
 /// Sums since the last report.
 #[derive(Clone, Debug, PartialEq)]

@@ -22,9 +22,9 @@ use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Input, Network, Which};
 use std::sync::Arc;
 
 /// Rate of the running error magnitude, and the level and floor that it is divided by (the authors' constants).
-const CORRECTION_RATE: f64 = 0.001;
-const CORRECTION_LEVEL: f64 = 0.01;
-const CORRECTION_FLOOR: f64 = 1e-4;
+pub(crate) const CORRECTION_RATE: f64 = 0.001;
+pub(crate) const CORRECTION_LEVEL: f64 = 0.01;
+pub(crate) const CORRECTION_FLOOR: f64 = 1e-4;
 
 /// Priorities are never zero, so that every transition can be drawn.
 const LEAST_PRIORITY: f64 = 1e-6;

@@ -36,7 +36,7 @@ fn time(device: &Device, agents: usize, precision: Precision, once: bool) -> Res
     let trunk = Trunk::new(&Architecture::nature(input, Head::new(6, 21))).expect("a valid network");
     let nets = Networks::new(device, trunk, &vec![126; agents], BATCH, precision)?;
     let control = device.zeros(24)?;
-    control.write(0, &[1u64])?;
+    control.write(0, &[1u32])?;
     control.write(8, &[2.5e-5f64, 1.0])?;
     let member = Member {
         learns: control.at(),

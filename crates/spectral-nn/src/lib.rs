@@ -12,6 +12,7 @@
 //!
 //! The feature `cuda` adds populations on an NVIDIA GPU.
 
+pub mod abi;
 mod access;
 mod architecture;
 mod backend;

@@ -8,8 +8,10 @@ use std::process::Command;
 #[test]
 fn warpgroups_convolve_as_plain_loops_do() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let program = folder.join(format!("warpgroups-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("warpgroups-{}", std::process::id()));
+    let program = folder.join("warpgroups");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("net.cuh"), spectral_nn::cuda::net_header()).unwrap();
     let compiler = std::env::var("CXX").unwrap_or("c++".into());
     let compiled = Command::new(&compiler)
         .args([
@@ -22,7 +24,7 @@ fn warpgroups_convolve_as_plain_loops_do() {
             "-I",
         ])
         .arg(here.join("src/cuda/kernels"))
-        .arg("-o")
+        .args([Path::new("-I"), &folder, Path::new("-o")])
         .args([&program, &here.join("tests/emulated/warpgroups.cpp")])
         .output();
     let Ok(compiled) = compiled else {
@@ -34,7 +36,7 @@ fn warpgroups_convolve_as_plain_loops_do() {
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let run = Command::new(&program).output().unwrap();
-    let _ = std::fs::remove_file(&program);
+    let _ = std::fs::remove_dir_all(&folder);
     let printed = String::from_utf8_lossy(&run.stdout);
     print!("{printed}");
     assert!(run.status.success(), "{printed}{}", String::from_utf8_lossy(&run.stderr));

@@ -21,7 +21,7 @@ fn compare(device: &Device, text: &str, shape: &Architecture) -> (f64, f64) {
     let trunk = Trunk::new(shape).unwrap();
     let nets = Networks::new(device, trunk, &[outputs], BATCH, Precision::Fp32).unwrap();
     let control = device.zeros(24).unwrap();
-    control.write(0, &[1u64]).unwrap();
+    control.write(0, &[1u32]).unwrap();
     control.write(8, &[1e-2f64, 1.0]).unwrap();
     let (learns, step_size, root_correction) = (control.at(), control.offset(8), control.offset(16));
     nets.connect(&[Member { learns, step_size, root_correction, beta1: BETA1, beta2: 0.99, epsilon: 1e-3 }])

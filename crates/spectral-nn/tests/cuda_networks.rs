@@ -67,10 +67,10 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
     let (head_at, _) = trunk.head();
     let (agents, batch) = (outputs.len(), case.batch);
     let nets = Networks::new(device, trunk, &outputs, batch, precision).unwrap();
-    // One u64 and two f64 that all networks share.
+    // A u32 and two f64 that all networks share.
     let adam = AdamSettings::default();
     let control = device.zeros(24).unwrap();
-    control.write(0, &[1u64]).unwrap();
+    control.write(0, &[1u32]).unwrap();
     let rate = f64::from(adam.learning_rate) / (1.0 - f64::from(adam.beta1));
     control.write(8, &[rate, 1.0 / (1.0 - f64::from(adam.beta2)).sqrt()]).unwrap();
     let member = Member {

@@ -1,188 +1,192 @@
-//! The structures of `abi.cuh`, where their fields are explained, as the host sees them. Pointers are device addresses.
+//! What the host and the learner's kernels agree on: structures and constants, each defined here or where the learner on the
+//! CPU has it, and put into the kernels' text by [`header`].
 //!
-//! Every field is 8 bytes wide, so nothing is padded; a test compares every field's place with a C++ compiler's.
+//! The group's own constants arrive as macros too; [`source`](super::source) explains them.
 
-/// Declares mirrors, and with them the places of their fields for the test.
-macro_rules! mirrors {
-    ($($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
-        $($(#[$meta])*
-        #[repr(C)]
-        #[derive(Clone, Copy, Debug, Default, PartialEq)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $type),* }
+use crate::diagnostics::SCORE_RATE;
+use crate::learner::{CORRECTION_FLOOR, CORRECTION_LEVEL, CORRECTION_RATE};
+use crate::replay::{START, TERMINAL, TRUNCATED};
+use spectral_core::rng::Purpose;
+use spectral_nn::abi::{C_INTEGERS, Const, DevicePtr};
+use std::ffi::c_void;
+use std::fmt::Write;
 
-        impl $name {
-            /// The places of the fields, in bytes, in order.
-            pub const OFFSETS: &[usize] = &[$(std::mem::offset_of!($name, $field)),*];
-
-            /// The structure as bytes, for a copy to the device.
-            pub fn as_bytes(&self) -> &[u8] {
-                // SAFETY: fields of 8 bytes in C order leave no padding, so every byte is initialised.
-                unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
-            }
-
-            /// The structure that these bytes are; `None` if they are not as many.
-            pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-                // SAFETY: as many bytes as the structure has, and every pattern of bits is a value of every field.
-                (bytes.len() == size_of::<Self>())
-                    .then(|| unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
-            }
-        })*
-    };
-}
-
-mirrors! {
+spectral_nn::device_structs! {
     /// What moves with every step of an agent.
-    Counters {
+    pub struct Counters {
         /// One past the newest complete record.
         newest: u64,
-        /// Records before this one are gone.
+        /// Records before this one are gone, though the ring had room for them.
         floor: u64,
-        /// 1 if the next observation begins an episode.
-        starting: u64,
         /// Updates made.
         updates: u64,
-        /// 1 if this update changes the agent.
-        learns: u64,
         /// 0, or 1 + the update at which values stopped being finite.
         not_finite: u64,
-        /// Running mean of |error|.
+        /// Running mean of |error| (error-magnitude correction).
         error_magnitude: f64,
-        /// Adam, for this update: learning_rate / (1 − β₁ᵗ).
+        /// Adam, for this update: learning_rate / (1 - beta1^t).
         step_size: f64,
-        /// Adam, for this update: 1 / √(1 − β₂ᵗ).
+        /// Adam, for this update: 1 / sqrt(1 - beta2^t).
         root_correction: f64,
+        /// 1 if the next observation begins an episode.
+        starting: u32,
+        /// 1 if this update changes the agent: it is staged, has something to sample and is finite.
+        learns: u32,
     }
 
     /// One agent as every kernel sees it.
-    Agent {
+    pub struct Agent {
         /// Online parameters.
-        online: u64,
+        online: DevicePtr<f32>,
         /// Target parameters.
-        target: u64,
-        /// Adam's first moments.
-        first: u64,
-        /// Adam's second moments.
-        second: u64,
-        /// Ring of observations.
-        frames: u64,
-        /// Ring of actions.
-        actions: u64,
-        /// Ring of rewards.
-        rewards: u64,
-        /// Ring of flags.
-        flags: u64,
-        /// Ring of player's scores.
-        scores: u64,
+        target: DevicePtr<f32>,
+        /// A copy of the online parameters in bf16, current where layers use it; or null.
+        online_half: DevicePtr<u16>,
+        /// The same of the target parameters.
+        target_half: DevicePtr<u16>,
+        /// Ring [capacity][OBSERVATION] of bytes or floats; may lie in pinned memory of the host.
+        frames: DevicePtr<c_void>,
+        /// Ring [capacity] of actions.
+        actions: DevicePtr<u8>,
+        /// Ring [capacity] of rewards.
+        rewards: DevicePtr<f32>,
+        /// Ring [capacity] of flags.
+        flags: DevicePtr<u8>,
+        /// Ring [capacity] of player's scores.
+        scores: DevicePtr<u8>,
         /// The codec's state.
-        live: u64,
+        live: DevicePtr<f64>,
         /// The codec's state at the last refresh of the target network.
-        frozen: u64,
+        frozen: DevicePtr<f64>,
         /// The codec's constants.
-        codec: u64,
-        /// Sums of the diagnostics.
-        sums: u64,
-        /// The agent's [`Counters`].
-        counters: u64,
+        codec: DevicePtr<Const<f64>>,
+        /// Diagnostics: rows, q, |td|, loss; [K][3] if the codec has frequencies; [scores][3].
+        sums: DevicePtr<f64>,
+        /// What moves with every step.
+        counters: DevicePtr<Counters>,
         /// The agent's seed.
         seed: u64,
         /// Records that the rings have room for.
         capacity: u64,
-        /// Which codec of the group's list.
-        kind: u64,
-        /// Outputs per action.
-        outputs: u64,
-        /// Numbers of an encoded return.
-        encoded: u64,
-        /// Numbers of the codec's state.
-        state: u64,
-        /// Outputs if they are frequencies, else 0.
-        frequencies: u64,
-        /// Player's scores told apart.
-        scores_told: u64,
-        /// 1 if errors are divided by their running magnitude.
-        error_correction: u64,
-        /// 1 if the last layer trains as if every trunk weight were 1.
-        undo_last_layer: u64,
         /// Floats in `online`.
-        parameters: u64,
-        /// The copy of the online parameters in bf16, or 0.
-        online_half: u64,
-        /// The copy of the target parameters in bf16, or 0.
-        target_half: u64,
-        /// 1 if observations lie in the host's memory.
-        far: u64,
+        parameters: u32,
+        /// Which codec of the group's list.
+        kind: u32,
+        /// K: outputs per action.
+        outputs: u32,
+        /// E: numbers of an encoded return.
+        encoded: u32,
+        /// Numbers of the codec's state.
+        state: u32,
+        /// K if outputs are frequencies, else 0.
+        frequencies: u32,
+        /// Player's scores told apart.
+        scores_told: u32,
+        /// 1 if errors are divided by their running magnitude.
+        error_correction: u32,
+        /// 1 if the last layer trains as if every trunk weight were 1.
+        undo_last_layer: u32,
+        /// 1 if `frames` lies in the host's memory.
+        far: u32,
         /// Discount per step.
-        discount: f64,
+        discount: f32,
         /// Adam's step size.
-        learning_rate: f64,
+        learning_rate: f32,
         /// Adam's decay of the first moment.
-        beta1: f64,
+        beta1: f32,
         /// Adam's decay of the second moment.
-        beta2: f64,
-        /// Adam's regularisation constant.
-        epsilon: f64,
+        beta2: f32,
     }
 
     /// What the host stages for one agent before a submission.
-    Staged {
-        /// 0 if this agent takes no part.
-        active: u64,
+    pub struct Staged {
+        /// 0 if this agent takes no part in this submission.
+        active: u32,
         /// 1 if the outcome completes the current observation.
-        has_outcome: u64,
+        has_outcome: u32,
         /// The action taken.
-        action: u64,
-        /// [`TERMINAL`], [`TRUNCATED`].
-        flags: u64,
+        action: u32,
+        /// TERMINAL, TRUNCATED.
+        flags: u32,
         /// The player's score in the state in which the action was taken.
-        player_score: u64,
-        /// The raw reward, exact in f32.
-        reward: f64,
+        player_score: u32,
+        /// The raw reward.
+        reward: f32,
         /// The number of the submission.
         turn: u64,
     }
 
-    /// One sampled transition, without the n rewards that follow it in memory.
-    RowHead {
+    /// One sampled transition, without its rewards: see Row in replay.cuh.
+    pub struct RowHead {
         /// The record's number.
         index: u64,
         /// The action taken.
-        action: u64,
-        /// 0 if a time-out lies within the n steps.
-        live: u64,
+        action: u32,
+        /// Rewards that count, 1 to N_STEP.
+        count: u32,
+        /// gamma^n, or 0 if the episode ended within the n steps.
+        bootstrap: f32,
         /// The player's score in the first state.
-        player_score: u64,
-        /// Rewards that count.
-        count: u64,
-        /// γⁿ, or 0 if the episode ended within the n steps.
-        bootstrap: f64,
+        player_score: u16,
+        /// 0 if a time-out lies within the n steps.
+        live: u16,
     }
 
     /// What comes back from acting.
-    Decision {
+    pub struct Decision {
         /// The greedy action.
         action: u64,
-        /// As in [`Counters`].
+        /// As in Counters.
         not_finite: u64,
         /// Of the submission that this answers.
         turn: u64,
     }
 }
 
-/// No value follows a transition.
-pub const TERMINAL: u64 = 1;
-/// The episode was cut off at a transition.
-pub const TRUNCATED: u64 = 2;
+/// Threads of a block of the kernels that serve one agent each.
+pub const AGENT_THREADS: usize = 256;
+/// Threads of a block of the kernels that go through an agent's minibatch.
+pub const BATCH_THREADS: usize = 512;
+/// Threads of a block of `gather`, which serves one row.
+pub const ROW_THREADS: usize = 128;
+
+/// The CUDA C of the structures, and constants that the learner on the CPU has, too.
+pub fn header() -> String {
+    let mut text =
+        String::from("// What the host and every kernel of the learner agree on: generated from abi.rs.\n");
+    text.push_str(C_INTEGERS);
+    for (name, value) in [
+        ("TERMINAL", usize::from(TERMINAL)),
+        ("TRUNCATED", usize::from(TRUNCATED)),
+        ("START", usize::from(START)),
+        ("SAMPLING", Purpose::Sampling as usize),
+        ("AGENT_THREADS", AGENT_THREADS),
+        ("BATCH_THREADS", BATCH_THREADS),
+        ("ROW_THREADS", ROW_THREADS),
+    ] {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
+    for (name, value) in [
+        ("SCORE_RATE", SCORE_RATE),
+        ("CORRECTION_RATE", CORRECTION_RATE),
+        ("CORRECTION_LEVEL", CORRECTION_LEVEL),
+        ("CORRECTION_FLOOR", CORRECTION_FLOOR),
+    ] {
+        // As few digits as name the same double.
+        let _ = writeln!(text, "#define {name} {value:e}");
+    }
+    for part in [Counters::c_text(), Agent::c_text(), Staged::c_text(), RowHead::c_text(), Decision::c_text()]
+    {
+        text.push_str(&part);
+    }
+    text
+}
 
 /// Bytes of one sampled transition with its rewards.
 ///
 /// ```
-/// assert_eq!(spectral_agent::gpu::abi::row_bytes(3), 72);
+/// assert_eq!(spectral_agent::gpu::abi::row_bytes(3), 40);
 /// ```
 pub const fn row_bytes(n_step: usize) -> usize {
-    size_of::<RowHead>() + n_step * size_of::<f64>()
-}
-
-/// Numbers of the diagnostics' sums: rows, q, |TD error|, loss; three per frequency; three per score.
-pub const fn sums_len(frequencies: usize, scores: usize) -> usize {
-    4 + 3 * frequencies + 3 * scores
+    (size_of::<RowHead>() + n_step * size_of::<f32>()).next_multiple_of(align_of::<RowHead>())
 }

@@ -7,7 +7,7 @@ mod steps;
 
 pub use needs::{memory_bytes, spills};
 
-use super::abi::{self, Agent, Counters, Staged};
+use super::abi::{self, AGENT_THREADS, Agent, BATCH_THREADS, Counters, ROW_THREADS, Staged};
 use super::ring::{Ring, frame_bytes};
 use super::source;
 use crate::codecs::Codec;
@@ -18,11 +18,13 @@ use crate::settings::AgentSettings;
 use needs::shape_of;
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::TaskSpec;
+use spectral_nn::abi::bytes_of;
 use spectral_nn::cuda::{
     Arg, CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Rank, Shape,
     Stream, Trunk, Weights,
 };
 use spectral_nn::{Architecture, Cpu, Network, Which};
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Device memory that is left to others: the driver, other groups' small buffers, kernels' local memory.
@@ -271,7 +273,7 @@ impl CudaGroup {
         let memory = self.device.zeros(8 * doubles.len()).map_err(failed)?;
         memory.write(0, &doubles).map_err(failed)?;
         let counters = self.device.zeros(size_of::<Counters>()).map_err(failed)?;
-        counters.write(0, Counters { starting: 1, ..Default::default() }.as_bytes()).map_err(failed)?;
+        counters.write(0, &[Counters { starting: 1, ..Default::default() }]).map_err(failed)?;
         // The initial weights of the same agent on the CPU, from its own code.
         let mut twin =
             Network::new(Cpu::new(), shape.clone(), 1, 1).map_err(|e| DeviceFailure(e.to_string()))?;
@@ -287,54 +289,49 @@ impl CudaGroup {
     }
 
     /// Tells the kernels where everything is.
-    fn connect(&self, kinds: &[u64], scores: usize) -> Result<(), CudaError> {
+    fn connect(&self, kinds: &[u32], scores: usize) -> Result<(), CudaError> {
         let mut members = Vec::new();
         for (index, seat) in self.members.iter().enumerate() {
             let (s, codec) = (&seat.trainee.settings, &seat.trainee.codec);
-            let at = |name: usize| seat.counters.offset(Counters::OFFSETS[name]);
             let place = |doubles: usize| seat.doubles.offset(8 * doubles);
             let (ring, state) = (&seat.ring, seat.state);
             let agent = Agent {
-                online: self.networks.address(Weights::Online, index),
-                target: self.networks.address(Weights::Target, index),
-                first: self.networks.address(Weights::First, index),
-                second: self.networks.address(Weights::Second, index),
-                frames: ring.frames.at(),
-                actions: ring.actions(),
-                rewards: ring.rewards(),
-                flags: ring.flags(),
-                scores: ring.scores(),
-                live: place(0),
-                frozen: place(state),
-                codec: place(2 * state),
-                sums: place(2 * state + seat.constants),
-                counters: seat.counters.at(),
+                online: self.networks.address(Weights::Online, index).into(),
+                target: self.networks.address(Weights::Target, index).into(),
+                online_half: self.networks.half_address(Weights::Online, index).into(),
+                target_half: self.networks.half_address(Weights::Target, index).into(),
+                frames: ring.frames.at().into(),
+                actions: ring.actions().into(),
+                rewards: ring.rewards().into(),
+                flags: ring.flags().into(),
+                scores: ring.scores().into(),
+                live: place(0).into(),
+                frozen: place(state).into(),
+                codec: place(2 * state).into(),
+                sums: place(2 * state + seat.constants).into(),
+                counters: seat.counters.at().into(),
                 seed: seat.trainee.seed,
                 capacity: ring.capacity as u64,
+                parameters: self.networks.parameters(index) as u32,
                 kind: kinds[index],
-                outputs: codec.outputs() as u64,
-                encoded: codec.encoded() as u64,
-                state: state as u64,
-                frequencies: if codec.has_frequencies() { codec.outputs() as u64 } else { 0 },
-                scores_told: scores as u64,
-                error_correction: u64::from(codec.error_correction()),
-                undo_last_layer: u64::from(codec.undo_last_layer()),
-                parameters: self.networks.parameters(index) as u64,
-                online_half: self.networks.half_address(Weights::Online, index),
-                target_half: self.networks.half_address(Weights::Target, index),
-                far: u64::from(ring.far),
-                discount: s.discount,
-                learning_rate: s.learning_rate,
-                beta1: s.adam_beta1,
-                beta2: s.adam_beta2,
-                epsilon: s.adam_epsilon,
+                outputs: codec.outputs() as u32,
+                encoded: codec.encoded() as u32,
+                state: state as u32,
+                frequencies: if codec.has_frequencies() { codec.outputs() as u32 } else { 0 },
+                scores_told: scores as u32,
+                error_correction: codec.error_correction().into(),
+                undo_last_layer: codec.undo_last_layer().into(),
+                far: ring.far.into(),
+                discount: s.discount as f32,
+                learning_rate: s.learning_rate as f32,
+                beta1: s.adam_beta1 as f32,
+                beta2: s.adam_beta2 as f32,
             };
-            self.agents.write(index * size_of::<Agent>(), agent.as_bytes())?;
-            // In the order of the fields of Counters: learns, step_size, root_correction.
+            self.agents.write(index * size_of::<Agent>(), &[agent])?;
             members.push(Member {
-                learns: at(4),
-                step_size: at(7),
-                root_correction: at(8),
+                learns: seat.counters.offset(offset_of!(Counters, learns)),
+                step_size: seat.counters.offset(offset_of!(Counters, step_size)),
+                root_correction: seat.counters.offset(offset_of!(Counters, root_correction)),
                 beta1: s.adam_beta1,
                 beta2: s.adam_beta2,
                 epsilon: s.adam_epsilon,
@@ -372,7 +369,7 @@ impl CudaGroup {
     fn queue_record(&self) -> Result<(), CudaError> {
         let (staging, seen) = (self.staging.at(), self.seen.at());
         let args = [self.agents.at(), staging, seen, self.staged.at(), self.observations.at()];
-        self.launch(&self.kernels.record, [self.members.len(), 1, 1], 256, &args)
+        self.launch(&self.kernels.record, [self.members.len(), 1, 1], AGENT_THREADS, &args)
     }
 
     fn queue_update(&self) -> Result<(), CudaError> {
@@ -382,36 +379,36 @@ impl CudaGroup {
         stream.wait_for(&self.stream, &self.fork)?;
         let planes = nets.planes().map_or(0, Memory::at);
         let args = [agents, rows, self.staged.at(), nets.input().at(), planes];
-        self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], 128, &args)?;
+        self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], ROW_THREADS, &args)?;
         nets.queue_until_targets(stream, |stream| {
             let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
-            self.launch_on(stream, &self.kernels.targets, [p, 1, 1], 512, &args)
+            self.launch_on(stream, &self.kernels.targets, [p, 1, 1], BATCH_THREADS, &args)
         })?;
         nets.queue_head(stream, Pass::Online)?;
         let (last, trunk) = nets.gradients();
         let args = [agents, rows, nets.outputs(Pass::Online), targets, returns, last.at(), trunk.at()];
-        self.launch_on(stream, &self.kernels.gradients, [p, 1, 1], 512, &args)?;
+        self.launch_on(stream, &self.kernels.gradients, [p, 1, 1], BATCH_THREADS, &args)?;
         nets.queue_backward(stream)?;
         self.stream.wait_for(stream, &self.join)
     }
 
     fn queue_refresh(&self) -> Result<(), CudaError> {
         let args = [self.agents.at(), self.staged.at()];
-        self.launch(&self.kernels.refresh, [64, self.members.len(), 1], 256, &args)
+        self.launch(&self.kernels.refresh, [64, self.members.len(), 1], AGENT_THREADS, &args)
     }
 
     /// What a submission begins with.
     fn queue_enter(&self) -> Result<(), CudaError> {
         let (staging, seen, input) = (self.staging.at(), self.seen.at(), self.networks.acting_input().at());
         let args = [self.agents.at(), staging, seen, self.staged.at(), self.observations.at(), input];
-        self.launch(&self.kernels.enter, [self.members.len(), 1, 1], 256, &args)
+        self.launch(&self.kernels.enter, [self.members.len(), 1, 1], AGENT_THREADS, &args)
     }
 
     fn queue_act(&self) -> Result<(), CudaError> {
         self.networks.queue_acting(&self.stream)?;
         let outputs = self.networks.acting_outputs().at();
         let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()].map(Arg::At);
-        let (kernel, shape) = (&self.kernels.choose, Shape::new([self.members.len(), 1, 1], 256));
+        let (kernel, shape) = (&self.kernels.choose, Shape::new([self.members.len(), 1, 1], AGENT_THREADS));
         // Sound as in `launch_on`; the kernel waits before it reads what the networks write.
         match self.networks.starts_early() {
             true => unsafe { self.stream.launch_early(kernel, shape, &args) },
@@ -441,18 +438,17 @@ impl CudaGroup {
 
     fn set_staged(&mut self, agent: usize, staged: Staged) {
         let size = size_of::<Staged>();
-        self.staging.host_bytes()[agent * size..][..size].copy_from_slice(staged.as_bytes());
+        self.staging.host_bytes()[agent * size..][..size].copy_from_slice(bytes_of(&staged));
     }
 
     fn outcome(&mut self, agent: usize, outcome: Option<Outcome>) {
         let mut staged = Staged { active: 1, ..Default::default() };
         if let Some(o) = outcome {
             staged.has_outcome = 1;
-            staged.action = u64::from(o.action);
-            staged.flags =
-                if o.terminal { abi::TERMINAL } else { 0 } | if o.truncated { abi::TRUNCATED } else { 0 };
-            staged.player_score = u64::from(o.player_score);
-            staged.reward = f64::from(o.reward);
+            staged.action = o.action.into();
+            staged.flags = o.flags().into();
+            staged.player_score = o.player_score.into();
+            staged.reward = o.reward;
             self.members[agent].ring.newest += 1;
         }
         self.set_staged(agent, staged);
@@ -461,7 +457,7 @@ impl CudaGroup {
     /// Numbers what is staged as the next submission.
     fn stamp_staged(&mut self) {
         self.turn += 1;
-        let (agents, at) = (self.members.len(), Staged::OFFSETS[6]);
+        let (agents, at) = (self.members.len(), offset_of!(Staged, turn));
         let turn = self.turn.to_le_bytes();
         for staged in self.staging.host_bytes().chunks_exact_mut(size_of::<Staged>()).take(agents) {
             staged[at..at + 8].copy_from_slice(&turn);

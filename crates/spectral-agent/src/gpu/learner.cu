@@ -4,11 +4,6 @@
 // A kernel that needs a codec hands over to FOR_CODEC, which source.rs generates: a switch over the group's codecs, the
 // same way for all threads of a block.
 
-#define SCORE_RATE 1e-3
-#define CORRECTION_RATE 0.001
-#define CORRECTION_LEVEL 0.01
-#define CORRECTION_FLOOR 1e-4
-
 // A kernel for blocks of up to so many threads, so many of which are to fit a multiprocessor at once.
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 
@@ -29,7 +24,7 @@ static __device__ void complete(const Agent& agent, const Staged& outcome) {
     Counters& counters = *agent.counters;
     const u64 slot = counters.newest % agent.capacity;
     agent.actions[slot] = (u8)outcome.action;
-    agent.rewards[slot] = (float)outcome.reward;
+    agent.rewards[slot] = outcome.reward;
     agent.scores[slot] = (u8)outcome.player_score;
     agent.flags[slot] |= (u8)(outcome.flags & (TERMINAL | TRUNCATED));
     counters.starting = (outcome.flags & (TERMINAL | TRUNCATED)) != 0;
@@ -57,8 +52,8 @@ static __device__ inline void let_next_start() {
 }
 
 // grid P: a step begins: the outcome, the new observation, its stack.
-KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations,
-                     void* acting_input) {
+KERNEL(AGENT_THREADS, 1)
+enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations, void* acting_input) {
     let_next_start();
     const Agent agent = agents[blockIdx.x];
     fetch(staging, seen, staged, observations);
@@ -69,7 +64,8 @@ KERNEL(256, 1) enter(Agent* agents, const Staged* staging, const void* seen, Sta
 }
 
 // grid P: an outcome alone, when no observation follows.
-KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations) {
+KERNEL(AGENT_THREADS, 1)
+record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, void* observations) {
     const Agent agent = agents[blockIdx.x];
     fetch(staging, seen, staged, observations);
     __syncthreads();
@@ -78,7 +74,8 @@ KERNEL(256, 1) record(Agent* agents, const Staged* staging, const void* seen, St
 
 // grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state
 // (y = 0) or next state (y = 1); with `planes`, only where their planes are, unless they are far away.
-KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Element** planes) {
+KERNEL(ROW_THREADS, 10)
+gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Element** planes) {
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
     const Agent agent = agents[p];
     const Valid valid = valid_records(agent, agent.counters->newest, agent.counters->floor);
@@ -90,7 +87,7 @@ KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* inp
     const u64 index = valid.first + draw_below(agent.seed, agent.counters->updates, row, valid.end - valid.first);
     const u64 slot = index % agent.capacity;
     Row& drawn = rows[(u64)p * BATCH + row];
-    const float discount = (float)agent.discount;
+    const float discount = agent.discount;
     float factor = 1.0f;
     int count = 0;
     u8 ends = 0;
@@ -106,7 +103,7 @@ KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* inp
     }
     if (set == 0) {
         for (int k = thread(); k < count; k += threads()) {
-            drawn.rewards[k] = (double)agent.rewards[slot_after(agent, slot, k)];
+            drawn.rewards[k] = agent.rewards[slot_after(agent, slot, k)];
         }
     }
     if (writes) {
@@ -115,7 +112,7 @@ KERNEL(128, 10) gather(Agent* agents, Row* rows, const Staged* staged, void* inp
         drawn.live = (ends & TRUNCATED) == 0;
         drawn.player_score = agent.scores[slot];
         drawn.count = count;
-        drawn.bootstrap = ends == 0 ? (double)factor : 0.0;
+        drawn.bootstrap = ends == 0 ? factor : 0.0f;
     }
     const u64 ahead = set == 1 && ends == 0 ? N_STEP : 0;
     const u64 last = slot_after(agent, slot, ahead);
@@ -166,15 +163,15 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
             const Row& sampled = rows[row];
             float* encoded = returns + row * MOST_ENCODED;
             for (int i = lane(); i < (int)agent.encoded; i += LANES) encoded[i] = 0.0f;
-            const float discount = (float)agent.discount;
+            const float discount = agent.discount;
             float factor = 1.0f;
-            for (u64 step = 0; step < sampled.count; step++) {
-                Codec::encode(agent, (float)sampled.rewards[step], factor, encoded);
+            for (u32 step = 0; step < sampled.count; step++) {
+                Codec::encode(agent, sampled.rewards[step], factor, encoded);
                 factor *= discount;
             }
             team_sync();
             const float* next = outputs + (u64)row * PITCH + best_of(values + held * ACTIONS) * agent.outputs;
-            Codec::target(agent, encoded, (float)sampled.bootstrap, next, targets + row * MOST_OUTPUTS);
+            Codec::target(agent, encoded, sampled.bootstrap, next, targets + row * MOST_OUTPUTS);
         }
         __syncthreads();
     }
@@ -190,7 +187,8 @@ static __device__ void change_last_layer(const Agent& agent, const float* scale,
 }
 
 // grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
-KERNEL(512, 1) targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
+KERNEL(BATCH_THREADS, 1)
+targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
     __shared__ float values[HELD_ROWS * ACTIONS];
     __shared__ float scale[MOST_OUTPUTS];
     __shared__ float shift[MOST_OUTPUTS];
@@ -314,8 +312,8 @@ struct Corrections {
 static __device__ void correct(const Agent& agent, Corrections& made) {
     const double step = (double)(agent.counters->updates + 1);
     // Settings in single precision, corrections in double, as spectral-nn's Adam on the CPU.
-    const double beta1 = (double)(float)agent.beta1, beta2 = (double)(float)agent.beta2;
-    if (first_of_warp(13)) made.step_size = (double)(float)agent.learning_rate / (1.0 - pow(beta1, step));
+    const double beta1 = (double)agent.beta1, beta2 = (double)agent.beta2;
+    if (first_of_warp(13)) made.step_size = (double)agent.learning_rate / (1.0 - pow(beta1, step));
     if (first_of_warp(14)) made.root_correction = 1.0 / sqrt(1.0 - pow(beta2, step));
     if (first_of_warp(15)) made.error_magnitude = bias_correction(CORRECTION_RATE, step);
 }
@@ -352,8 +350,9 @@ static __device__ void conclude(const Agent& agent, const RowSums* sums, const C
 
 // grid P: the output gradients, dense, for the last layer and for the layers below it; statistics, diagnostics, counters.
 // `last` first holds the plain gradients of the taken actions, then all of them, scaled.
-KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets,
-                         const float* returns, float* last, float* trunk) {
+KERNEL(BATCH_THREADS, 1)
+gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets, const float* returns, float* last,
+          float* trunk) {
     __shared__ RowSums sums[BATCH];
     __shared__ float weights[MOST_OUTPUTS];
     __shared__ Corrections corrections;
@@ -408,7 +407,8 @@ KERNEL(512, 1) gradients(Agent* agents, const Row* rows, const float* outputs, c
 }
 
 // grid P: the greedy actions for the current observations.
-KERNEL(256, 1) choose(Agent* agents, const float* outputs, const Staged* staged, Decision* decisions) {
+KERNEL(AGENT_THREADS, 1)
+choose(Agent* agents, const float* outputs, const Staged* staged, Decision* decisions) {
     __shared__ float values[ACTIONS];
     const Agent agent = agents[blockIdx.x];
     const float* own = outputs + (u64)blockIdx.x * PITCH;
@@ -427,7 +427,8 @@ KERNEL(256, 1) choose(Agent* agents, const float* outputs, const Staged* staged,
 }
 
 // grid (x, P): copies online networks, and the codecs' states with them, to the targets.
-KERNEL(256, 1) refresh(Agent* agents, const Staged* staged) {
+KERNEL(AGENT_THREADS, 1)
+refresh(Agent* agents, const Staged* staged) {
     const Agent agent = agents[blockIdx.y];
     if (!staged[blockIdx.y].active || agent.counters->not_finite) return;
     const u64 from = (u64)blockIdx.x * threads() + thread(), step = (u64)gridDim.x * threads();

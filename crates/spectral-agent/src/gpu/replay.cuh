@@ -14,6 +14,12 @@ struct alignas(16) Sixteen {
     u32 word[4];
 };
 
+// One sampled transition.
+struct Row : RowHead {
+    float rewards[N_STEP];
+};
+static_assert(sizeof(Row) == ROW_BYTES, "as the host reckons");
+
 static __device__ inline const Element* frame(const Agent& agent, u64 slot) {
     return (const Element*)agent.frames + slot * OBSERVATION;
 }
@@ -42,9 +48,9 @@ static __device__ inline Valid valid_records(const Agent& agent, u64 newest, u64
     return valid;
 }
 
-// Word pairs of the Philox stream (seed, purpose 4: sampling, update): the r-th number below n.
+// Word pairs of the Philox stream (seed, SAMPLING, update): the r-th number below n.
 static __device__ inline u64 draw_below(u64 seed, u64 update, u32 r, u64 n) {
-    u32 c0 = r / 2, c1 = 4, c2 = (u32)update, c3 = (u32)(update >> 32);
+    u32 c0 = r / 2, c1 = SAMPLING, c2 = (u32)update, c3 = (u32)(update >> 32);
     u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
     for (int round = 0; round < 10; round++) {
         const u64 a = (u64)c0 * 0xD2511F53u, b = (u64)c2 * 0xCD9E8D57u;

@@ -1,5 +1,6 @@
 //! The text of the learner's kernels for one group of agents.
 
+use super::abi;
 use crate::codecs::Codec;
 use crate::settings::AgentSettings;
 use spectral_env::ObservationSpec;
@@ -64,7 +65,7 @@ pub struct Source {
     /// CUDA C without any include. Compile it with `--fmad=false` to have the CPU's rounding.
     pub text: String,
     /// Per agent: which codec of the text (`Agent::kind`).
-    pub kinds: Vec<u64>,
+    pub kinds: Vec<u32>,
     /// Per agent: what `Agent::codec` points to.
     pub constants: Vec<Vec<f64>>,
     /// Floats from one row of targets to the next: the largest K.
@@ -116,7 +117,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
                 device.name
             )));
         }
-        kinds.push(known.unwrap_or(present.len()) as u64);
+        kinds.push(known.unwrap_or(present.len()) as u32);
         constants.push(device.constants.clone());
         if known.is_none() {
             present.push(device);
@@ -127,7 +128,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
     let mut text = defines(shape, most_outputs, most_encoded);
     for part in [
         include_str!("warp.cuh"),
-        include_str!("abi.cuh"),
+        &abi::header(),
         include_str!("squash.cuh"),
         include_str!("replay.cuh"),
         include_str!("codec.cuh"),
@@ -142,7 +143,18 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
     Ok(Source { text, kinds, constants, most_outputs, most_encoded })
 }
 
-/// The group's constants as macros.
+/// The group's constants as macros:
+///
+/// | macro | |
+/// |---|---|
+/// | `BATCH`, `N_STEP`, `ACTIONS` | rows of a minibatch, steps of a return, actions of the task |
+/// | `OBSERVATION`, `STACK` | elements of one observation, observations that the network sees at once |
+/// | `VECTOR` | 1 if observations are vectors of floats, 0 if they are planes of bytes |
+/// | `CHANNELS`, `HEIGHT`, `WIDTH` | planes of one observation (1, 1 and `OBSERVATION` for vectors) |
+/// | `PITCH` | floats from one row of outputs to the next, the same for every agent of the group |
+/// | `MOST_OUTPUTS`, `MOST_ENCODED` | the largest K and E of the group's codecs: strides of targets and of encoded returns |
+/// | `HEAD_AT`, `HEAD_IN` | where the last layer lies within an agent's parameters, and its inputs: weights `[HEAD_IN][ACTIONS * K]`, then `ACTIONS * K` biases |
+/// | `ROW_BYTES` | the size of a sampled transition with its rewards |
 fn defines(shape: &Shape, most_outputs: usize, most_encoded: usize) -> String {
     let (vector, channels, height, width) = match shape.observation {
         ObservationSpec::Vector { len } => (1, 1, 1, len),
@@ -164,6 +176,7 @@ fn defines(shape: &Shape, most_outputs: usize, most_encoded: usize) -> String {
         ("MOST_ENCODED", most_encoded),
         ("HEAD_AT", shape.head_at),
         ("HEAD_IN", shape.head_in),
+        ("ROW_BYTES", abi::row_bytes(shape.n_step)),
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }

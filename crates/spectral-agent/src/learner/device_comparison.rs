@@ -260,10 +260,9 @@ impl Life {
                 active: active.into(),
                 has_outcome: (!first).into(),
                 action: outcome.action.into(),
-                flags: u64::from(outcome.terminal) * abi::TERMINAL
-                    + u64::from(outcome.truncated) * abi::TRUNCATED,
+                flags: outcome.flags().into(),
                 player_score: outcome.player_score.into(),
-                reward: outcome.reward.into(),
+                reward: outcome.reward,
                 turn: 1 + step as u64,
             };
             if active && !first {

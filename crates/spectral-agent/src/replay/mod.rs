@@ -27,10 +27,18 @@ pub struct Outcome {
     pub player_score: u8,
 }
 
-const TERMINAL: u8 = 1;
-const TRUNCATED: u8 = 2;
+impl Outcome {
+    /// [`TERMINAL`] and [`TRUNCATED`], where they apply.
+    pub(crate) fn flags(&self) -> u8 {
+        (u8::from(self.terminal) * TERMINAL) | (u8::from(self.truncated) * TRUNCATED)
+    }
+}
+
+/// Flags of a stored transition.
+pub(crate) const TERMINAL: u8 = 1;
+pub(crate) const TRUNCATED: u8 = 2;
 /// The first observation of an episode (or of a life): stacks do not reach past it.
-const START: u8 = 4;
+pub(crate) const START: u8 = 4;
 
 #[derive(Clone, Debug)]
 enum Frames {
@@ -185,12 +193,7 @@ impl Replay {
         self.actions[slot] = outcome.action;
         self.rewards[slot] = outcome.reward;
         self.scores[slot] = outcome.player_score;
-        if outcome.terminal {
-            self.flags[slot] |= TERMINAL;
-        }
-        if outcome.truncated {
-            self.flags[slot] |= TRUNCATED;
-        }
+        self.flags[slot] |= outcome.flags();
         self.starting = outcome.terminal || outcome.truncated;
         self.newest += 1;
     }

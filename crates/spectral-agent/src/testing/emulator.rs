@@ -38,7 +38,7 @@ impl Host {
         let name = format!("spectral-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let mut host = Host { library: None, folder: std::env::temp_dir().join(name), threads };
         let (source, binary) = (host.folder.join("learner.cpp"), host.folder.join("learner.so"));
-        let whole = [include_str!("emulation.h"), text, include_str!("../gpu/layout.h")].concat();
+        let whole = [include_str!("emulation.h"), text].concat();
         std::fs::create_dir_all(&host.folder)
             .and_then(|()| std::fs::write(&source, whole))
             .map_err(|e| format!("{}: {e}", host.folder.display()))?;
@@ -126,6 +126,7 @@ impl Emulator {
 
 #[cfg(feature = "cuda")]
 mod gpu {
+    use crate::gpu::abi::{AGENT_THREADS, BATCH_THREADS, ROW_THREADS};
     use spectral_nn::cuda::{Arg, CudaError, Device, Module, Shape, Stream};
     use std::ffi::c_void;
 
@@ -164,9 +165,9 @@ mod gpu {
             arguments: &[*mut c_void],
         ) -> Result<(), CudaError> {
             let threads = match kernel {
-                "targets" | "gradients" => 512,
-                "gather" => 128,
-                _ => 256,
+                "targets" | "gradients" => BATCH_THREADS,
+                "gather" => ROW_THREADS,
+                _ => AGENT_THREADS,
             };
             let arguments: Vec<Arg> = arguments.iter().map(|&at| Arg::At(at as u64)).collect();
             let kernel = self.module.kernel(kernel)?;
@@ -175,39 +176,4 @@ mod gpu {
             self.stream.synchronise()
         }
     }
-}
-
-#[test]
-fn structures_lie_as_the_compiler_lays_them() {
-    use crate::gpu::abi;
-    use crate::gpu::source::{Shape, build};
-    let observation = spectral_env::ObservationSpec::Vector { len: 3 };
-    let shape = Shape { batch: 8, n_step: 3, actions: 2, observation, head_at: 0, head_in: 1, pitch: 2 };
-    let text = build(&shape, &[&crate::codecs::Clipped]).unwrap().text;
-    let host = match Host::new(&text, 1, 1) {
-        Ok(host) => host,
-        Err(Unavailable::Skipped(why)) => return eprintln!("{why}"),
-        Err(Unavailable::Failed(why)) => panic!("{why}"),
-    };
-    let row = [abi::RowHead::OFFSETS, &[size_of::<abi::RowHead>()]].concat();
-    let mut want = vec![
-        size_of::<abi::Counters>(),
-        size_of::<abi::Agent>(),
-        size_of::<abi::Staged>(),
-        abi::row_bytes(3),
-        size_of::<abi::Decision>(),
-    ];
-    for offsets in
-        [abi::Counters::OFFSETS, abi::Agent::OFFSETS, abi::Staged::OFFSETS, &row, abi::Decision::OFFSETS]
-    {
-        want.extend(offsets);
-    }
-    // SAFETY: the symbol has this type in the text; the list has one number for each that is wanted; a shorter one fails
-    // to compile with its fields.
-    let got = unsafe {
-        let layout = host.library.as_ref().unwrap();
-        let layout = layout.get::<unsafe extern "C" fn() -> *const u64>(b"layout").unwrap();
-        std::slice::from_raw_parts(layout(), want.len())
-    };
-    assert!(got.iter().map(|&n| n as usize).eq(want.iter().copied()), "{got:?} {want:?}");
 }

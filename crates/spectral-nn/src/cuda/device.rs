@@ -2,6 +2,7 @@
 //!
 //! Everything here works without a CUDA toolkit at build time, and without a GPU at run time says why not.
 
+use crate::abi::Plain;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, result, sys};
 use std::ffi::c_void;
@@ -300,18 +301,6 @@ impl Drop for Memory {
         };
     }
 }
-
-/// Numbers without padding or pointers, which may be copied as bytes.
-///
-/// # Safety
-/// Every bit pattern must be a value, and there must be no padding.
-pub unsafe trait Plain: Copy {}
-unsafe impl Plain for u8 {}
-unsafe impl Plain for u16 {}
-unsafe impl Plain for u32 {}
-unsafe impl Plain for u64 {}
-unsafe impl Plain for f32 {}
-unsafe impl Plain for f64 {}
 
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]

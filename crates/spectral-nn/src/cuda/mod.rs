@@ -10,15 +10,15 @@
 mod compile;
 mod device;
 mod direct;
+mod net;
 mod networks;
 mod shapes;
 mod source;
 mod warpgroups;
 
 pub use compile::{Module, check, has_compiler};
-pub use device::{
-    Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Plain, Rank, Shape, Stream,
-};
+pub use device::{Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Rank, Shape, Stream};
+pub use net::net_header;
 pub use networks::{Member, Networks, Pass, Weights};
 pub use shapes::{Precision, Trunk};
 pub use source::{Target, network_source};

@@ -4,8 +4,9 @@ mod backward;
 
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
 use super::direct::Direct;
+use super::net::Net;
 use super::shapes::{Precision, Trunk};
-use super::source::{NET_BYTES, Size, Target, network_source, passes_apart};
+use super::source::{Size, Target, network_source, passes_apart};
 use crate::architecture::Input;
 use backward::Backward;
 
@@ -13,7 +14,7 @@ use backward::Backward;
 /// other kernels compute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
-    /// Address of a u64: 0 leaves the network as it is.
+    /// Address of a u32: 0 leaves the network as it is.
     pub learns: u64,
     /// Address of an f64: learning rate / (1 − β₁ᵗ).
     pub step_size: u64,
@@ -207,7 +208,7 @@ impl Networks {
             vectors: [vector()?, vector()?, vector()?, vector()?],
             halves,
             starts,
-            nets: device.zeros(NET_BYTES * agents)?,
+            nets: device.zeros(size_of::<Net>() * agents)?,
             input: minibatch,
             planes,
             acting_input: device.zeros(agents * input)?,
@@ -229,15 +230,22 @@ impl Networks {
     /// If there is not one entry per network.
     pub fn connect(&self, members: &[Member]) -> Result<(), CudaError> {
         assert_eq!(members.len(), self.outputs.len(), "one entry per network");
-        let mut table: Vec<u64> = Vec::with_capacity(NET_BYTES / 8 * members.len());
-        for (agent, m) in members.iter().enumerate() {
-            let weights = [Weights::Online, Weights::Target, Weights::First, Weights::Second];
-            table.extend(weights.map(|w| self.address(w, agent)));
-            table.extend([m.learns, m.step_size, m.root_correction]);
-            table.extend([m.beta1, m.beta2, m.epsilon].map(f64::to_bits));
-            table.push(self.outputs[agent] as u64);
-            table.extend([Weights::Online, Weights::Target].map(|w| self.half_address(w, agent)));
-        }
+        let entry = |(agent, m): (usize, &Member)| Net {
+            online: self.address(Weights::Online, agent).into(),
+            target: self.address(Weights::Target, agent).into(),
+            first: self.address(Weights::First, agent).into(),
+            second: self.address(Weights::Second, agent).into(),
+            learns: m.learns.into(),
+            step_size: m.step_size.into(),
+            root_correction: m.root_correction.into(),
+            beta1: m.beta1 as f32,
+            beta2: m.beta2 as f32,
+            epsilon: m.epsilon as f32,
+            outputs: self.outputs[agent] as u32,
+            online_half: self.half_address(Weights::Online, agent).into(),
+            target_half: self.half_address(Weights::Target, agent).into(),
+        };
+        let table: Vec<Net> = members.iter().enumerate().map(entry).collect();
         self.nets.write(0, &table)
     }
 

@@ -1,6 +1,7 @@
 //! The text of a population's kernels: the general ones with every shape put in as a constant.
 
 use super::direct::{BLOCK_SHARED, Direct, DirectWeights, Room};
+use super::net::net_header;
 use super::shapes::{Cut, Precision, Trunk};
 use super::warpgroups::Warpgroups;
 use crate::architecture::Input;
@@ -221,10 +222,10 @@ pub fn network_source(
             "#define STREAM_WARPS {STREAM_WARPS}\n#define STREAM_STAGES {STREAM_STAGES}\n"
         ));
     }
+    text.push_str(&net_header());
     for part in PARTS {
         text.push_str(part);
     }
-    text.push_str(&format!("static_assert(sizeof(Net) == {NET_BYTES}, \"as the host writes it\");\n"));
     for l in 0..trunk.all().len() {
         layer(&mut text, trunk, l, size);
     }
@@ -436,9 +437,6 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
     let deltas = samples * (slab + 4 * per_word) / per_word;
     4 * ((1 + usize::from(head)) * deltas + 5 * samples * 33)
 }
-
-/// Bytes of one network's entry in the kernels' table: `Net` in `words.cuh`.
-pub(super) const NET_BYTES: usize = 104;
 
 /// Warps of a block of `linear_stream` that compute, and how many tiles of parameters are in shared memory at once.
 pub(super) const STREAM_WARPS: usize = 8;

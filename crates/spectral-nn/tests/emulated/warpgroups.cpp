@@ -2,6 +2,9 @@
 
 #include "emulation.h"
 
+// Generated from the host's structures.
+#include "net.cuh"
+//
 #include "words.cuh"
 //
 #include "product.cuh"

@@ -13,7 +13,7 @@ impl CudaGroup {
         let write = || {
             let mut counters = Counters { newest, starting: 0, ..self.counters(agent)? };
             counters.floor = 0;
-            self.members[agent].counters.write(0, counters.as_bytes())
+            self.members[agent].counters.write(0, &[counters])
         };
         write().map_err(failed)?;
         let ring = &mut self.members[agent].ring;

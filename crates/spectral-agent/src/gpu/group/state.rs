@@ -9,10 +9,10 @@ use spectral_nn::cuda::{CudaError, Weights};
 
 impl CudaGroup {
     pub(super) fn counters(&self, agent: usize) -> Result<Counters, CudaError> {
-        let mut bytes = [0u8; size_of::<Counters>()];
+        let mut counters = [Counters::default()];
         self.stream.synchronise()?;
-        self.members[agent].counters.read(0, &mut bytes)?;
-        Ok(Counters::from_bytes(&bytes).expect("as many bytes as there are"))
+        self.members[agent].counters.read(0, &mut counters)?;
+        Ok(counters[0])
     }
 
     /// The diagnostics with the device's sums.
@@ -79,7 +79,7 @@ impl CudaGroup {
         let (updates, error_magnitude) = (from.u64()?, from.f64()?);
         let mut diagnostics = self.members[agent].diagnostics.clone();
         diagnostics.restore(from)?;
-        let (newest, starting) = (from.u64()?, u64::from(from.bool()?));
+        let (newest, starting) = (from.u64()?, u32::from(from.bool()?));
         self.stream.synchronise().map_err(lost)?;
         for (which, values) in [
             (Weights::Online, &online),
@@ -93,7 +93,7 @@ impl CudaGroup {
         let seat = &mut self.members[agent];
         seat.doubles.write(0, &[live, frozen].concat()).map_err(lost)?;
         let counters = Counters { newest, starting, updates, error_magnitude, ..Default::default() };
-        seat.counters.write(0, counters.as_bytes()).map_err(lost)?;
+        seat.counters.write(0, &[counters]).map_err(lost)?;
         (seat.ring.newest, seat.ring.floor) = (newest, 0);
         Ok(())
     }

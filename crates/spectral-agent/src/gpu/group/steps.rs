@@ -5,7 +5,9 @@ use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, Lent, Seen};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_nn::abi::from_bytes;
 use spectral_nn::cuda::{CudaError, Weights};
+use std::mem::offset_of;
 
 /// Looks for an answer between two questions to the driver.
 const LOOKS: u32 = 4096;
@@ -65,7 +67,7 @@ impl Group for CudaGroup {
         self.clear_staged();
         let size = size_of::<abi::Decision>();
         for (answer, bytes) in self.answers.iter_mut().zip(self.decisions.host_bytes().chunks_exact(size)) {
-            let decision = abi::Decision::from_bytes(bytes).expect("as many bytes as there are");
+            let decision: abi::Decision = from_bytes(bytes).expect("as many bytes as there are");
             answer.action = decision.action as usize;
             answer.not_finite = decision.not_finite.checked_sub(1);
         }
@@ -140,16 +142,16 @@ impl Group for CudaGroup {
         let counters = &self.members[agent].counters;
         // A device that is lost says so at the next submission.
         let _ = self.stream.synchronise();
-        let _ = counters.write(Counters::OFFSETS[1], &[floor]);
+        let _ = counters.write(offset_of!(Counters, floor), &[floor]);
         if all {
-            let _ = counters.write(Counters::OFFSETS[2], &[1u64]);
+            let _ = counters.write(offset_of!(Counters, starting), &[1u32]);
         }
     }
 
     fn begin_episode(&mut self, agent: usize) -> Result<(), StateError> {
         let lost = |e: CudaError| StateError(e.0);
-        let counters = Counters { starting: 1, ..self.counters(agent).map_err(lost)? };
-        self.members[agent].counters.write(0, counters.as_bytes()).map_err(lost)
+        self.stream.synchronise().map_err(lost)?;
+        self.members[agent].counters.write(offset_of!(Counters, starting), &[1u32]).map_err(lost)
     }
 
     fn records(&self, agent: usize) -> std::ops::Range<u64> {

@@ -6,6 +6,7 @@ use crate::learner::Learner;
 use crate::testing::Emulator;
 use spectral_env::ObservationSpec;
 use spectral_nn::Which;
+use spectral_nn::abi::DevicePtr;
 
 /// What the device holds of one agent, in main memory.
 pub(super) struct Twin {
@@ -27,7 +28,6 @@ pub(super) struct Twin {
 impl Twin {
     pub fn new(emulator: &Emulator, learner: &Learner, constants: &[f64]) -> Self {
         let len = CAPACITY * learner.replay.spec().len();
-        let frequencies = if learner.codec.has_frequencies() { learner.codec.outputs() } else { 0 };
         let vector = matches!(learner.replay.spec(), ObservationSpec::Vector { .. });
         Twin {
             online: emulator.buffer(learner.network.parameters(Which::Online, 0).to_vec()),
@@ -41,7 +41,7 @@ impl Twin {
             live: emulator.buffer(learner.codec.init()),
             frozen: emulator.buffer(learner.codec.init()),
             codec: emulator.buffer(constants.to_vec()),
-            sums: emulator.buffer(vec![0.0; abi::sums_len(frequencies, 4)]),
+            sums: emulator.buffer(learner.diagnostics.to_sums()),
             counters: emulator.buffer(vec![abi::Counters { starting: 1, ..Default::default() }]),
         }
     }
@@ -50,17 +50,17 @@ impl Twin {
         &self.counters[0]
     }
 
-    pub fn agent(&mut self, learner: &Learner, kind: u64) -> abi::Agent {
-        fn at<T>(buffer: &mut [T]) -> u64 {
-            buffer.as_mut_ptr() as u64
+    pub fn agent(&mut self, learner: &Learner, kind: u32) -> abi::Agent {
+        fn at<T, P>(buffer: &mut [T]) -> DevicePtr<P> {
+            (buffer.as_mut_ptr() as u64).into()
         }
         let (settings, codec) = (&learner.settings, &learner.codec);
         let vector = self.bytes.is_empty();
         abi::Agent {
             online: at(self.online),
             target: at(self.target),
-            first: 0,
-            second: 0,
+            online_half: DevicePtr::default(),
+            target_half: DevicePtr::default(),
             frames: if vector { at(self.floats) } else { at(self.bytes) },
             actions: at(self.actions),
             rewards: at(self.rewards),
@@ -73,23 +73,20 @@ impl Twin {
             counters: at(self.counters),
             seed: learner.seed,
             capacity: CAPACITY as u64,
+            parameters: self.online.len() as u32,
             kind,
-            outputs: codec.outputs() as u64,
-            encoded: codec.encoded() as u64,
-            state: self.live.len() as u64,
-            frequencies: if codec.has_frequencies() { codec.outputs() as u64 } else { 0 },
+            outputs: codec.outputs() as u32,
+            encoded: codec.encoded() as u32,
+            state: self.live.len() as u32,
+            frequencies: if codec.has_frequencies() { codec.outputs() as u32 } else { 0 },
             scores_told: 4,
             error_correction: codec.error_correction().into(),
             undo_last_layer: codec.undo_last_layer().into(),
-            parameters: self.online.len() as u64,
-            online_half: 0,
-            target_half: 0,
             far: 0,
-            discount: settings.discount,
-            learning_rate: settings.learning_rate,
-            beta1: settings.adam_beta1,
-            beta2: settings.adam_beta2,
-            epsilon: settings.adam_epsilon,
+            discount: settings.discount as f32,
+            learning_rate: settings.learning_rate as f32,
+            beta1: settings.adam_beta1 as f32,
+            beta2: settings.adam_beta2 as f32,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::gpu::abi::RowHead;
+use spectral_nn::abi::from_bytes;
 
 impl Life {
     fn row(&self, agent: usize, row: usize) -> RowHead {
@@ -10,7 +11,7 @@ impl Life {
             .iter()
             .flat_map(|word| word.to_ne_bytes())
             .collect();
-        RowHead::from_bytes(&bytes).expect("as many bytes as there are")
+        from_bytes(&bytes).expect("as many bytes as there are")
     }
 
     /// Outputs of the agents that learn, as the device's networks would leave them; garbage elsewhere.
@@ -49,7 +50,7 @@ impl Life {
         };
         let (planes, area, population) = (channels * stack, height * width, self.learners.len());
         let table = self.emulator.buffer(vec![1u64; 2 * population * BATCH * planes]);
-        (0..population).for_each(|p| self.agents[p].far = p as u64 % 2);
+        (0..population).for_each(|p| self.agents[p].far = p as u32 % 2);
         self.gather_with(pointer(table))?;
         let near = self.input.as_ptr_range();
         let near = near.start as u64..near.end as u64;
@@ -84,7 +85,7 @@ impl Life {
         for p in 0..population {
             let learns = self.staged[p].active == 1 && self.learners[p].can_update();
             let got = self.twins[p].counters().learns;
-            ensure!(got == u64::from(learns), "{}: the device's `learns` is {got}", self.names[p]);
+            ensure!(got == u32::from(learns), "{}: the device's `learns` is {got}", self.names[p]);
             if learns {
                 self.learners[p].draw();
                 self.check_rows(p)?;
@@ -170,10 +171,10 @@ impl Life {
             let got_row = (got.index, got.action, got.live == 1, got.player_score, got.bootstrap);
             let want_row = (
                 b.indices[row],
-                b.actions[row] as u64,
+                b.actions[row] as u32,
                 b.live[row],
-                u64::from(b.scores[row]),
-                f64::from(b.bootstrap[row]),
+                u16::from(b.scores[row]),
+                b.bootstrap[row],
             );
             ensure!(got_row == want_row, "{name}: row {row} is {got_row:?}, not {want_row:?}");
             let population = self.learners.len();

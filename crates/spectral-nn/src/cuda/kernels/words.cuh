@@ -3,10 +3,8 @@
 //
 // Tiles in shared memory are made of 32-bit *words*: one number, or in bf16 two neighbours along the reduction. A tensor
 // core instruction takes 8 words along the reduction either way, so one piece of code serves both.
-
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+//
+// Before this text stands what the host generates from its own structures (net.rs): the names of integers, and Net.
 
 struct bf16 {
     unsigned short bits;
@@ -118,25 +116,6 @@ __device__ __forceinline__ void multiply(float* d, const u32* a, const u32* b) {
 }
 #endif
 
-// One network as the kernels see it; mirrored in `networks.rs`.
-struct Net {
-    float* online;
-    float* target;
-    float* first;
-    float* second;
-    const u64* learns;              // 0: leave this network as it is
-    const double* step_size;        // learning_rate / (1 - beta1^t)
-    const double* root_correction;  // 1 / sqrt(1 - beta2^t)
-    double beta1;
-    double beta2;
-    double epsilon;
-    u64 outputs;  // width of the last layer
-    // Copies of the online and target parameters in bf16, current for the layers that `copied.cuh`, `direct.cuh` and
-    // `warpgroup.cuh` multiply by; else null.
-    bf16* online_half;
-    bf16* target_half;
-};
-
 // Kernels of acting follow each other closely: each is started while the one before it is at work, and waits here for its end.
 // The next may start after that, so whatever came before the one before has ended then, too.
 __device__ __forceinline__ void wait_for_previous() {
@@ -149,13 +128,13 @@ __device__ __forceinline__ void wait_for_previous() {
 struct Adam {
     float beta1, beta2, fresh1, fresh2, rate, root, epsilon;
     __device__ __forceinline__ explicit Adam(const Net& net) {
-        beta1 = (float)net.beta1;
-        beta2 = (float)net.beta2;
+        beta1 = net.beta1;
+        beta2 = net.beta2;
         fresh1 = 1.0f - beta1;
         fresh2 = 1.0f - beta2;
         rate = -(float)*net.step_size;
         root = (float)*net.root_correction;
-        epsilon = (float)net.epsilon;
+        epsilon = net.epsilon;
     }
     __device__ __forceinline__ void step(float g, float& p, float& m, float& v) const {
         m = fmaf(beta1, m, fresh1 * g);
