@@ -72,6 +72,7 @@ pub enum Command {
     Tasks(TableArgs),
     /// List the agents, or every setting
     Agents(AgentsArgs),
+    #[cfg(feature = "atari")]
     /// Install or list the ROMs that Atari tasks need
     Roms(RomsArgs),
     /// Decompose numbers into frequencies, as in the paper's figure 2
@@ -298,12 +299,14 @@ pub struct ReproduceArgs {
     pub table: TableArgs,
 }
 
+#[cfg(feature = "atari")]
 #[derive(Debug, Args)]
 pub struct RomsArgs {
     #[command(subcommand)]
     pub action: RomsAction,
 }
 
+#[cfg(feature = "atari")]
 #[derive(Debug, Subcommand)]
 pub enum RomsAction {
     /// Get the ROMs: through your own pip from the ale-py package, or from files that you have

@@ -58,6 +58,30 @@ pub enum Observation<'a> {
     Vector(&'a mut [f32]),
 }
 
+impl<'a> Observation<'a> {
+    /// The numbers to write, for a task that is seen as a vector.
+    ///
+    /// # Panics
+    /// If the task says that it is seen as planes.
+    pub fn vector(self) -> &'a mut [f32] {
+        match self {
+            Observation::Vector(out) => out,
+            Observation::Planes(_) => panic!("the task's specification says planes, not a vector"),
+        }
+    }
+
+    /// The bytes to write, for a task that is seen as planes.
+    ///
+    /// # Panics
+    /// If the task says that it is seen as a vector.
+    pub fn planes(self) -> &'a mut [u8] {
+        match self {
+            Observation::Planes(out) => out,
+            Observation::Vector(_) => panic!("the task's specification says a vector, not planes"),
+        }
+    }
+}
+
 /// What a task says of itself, the same for its whole life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskSpec {
@@ -71,6 +95,29 @@ pub struct TaskSpec {
     pub frames_per_step: u64,
     /// An upper bound of [`Step::player_score`]; 0 if the task has no such notion.
     pub max_player_score: u8,
+}
+
+impl TaskSpec {
+    /// A task that shows `len` numbers, plays one frame a step and has these actions.
+    ///
+    /// ```
+    /// use spectral_env::TaskSpec;
+    /// assert_eq!(TaskSpec::vector("mine", 4, &["left", "right"]).actions.len(), 2);
+    /// ```
+    pub fn vector(name: &str, len: usize, actions: &[&str]) -> Self {
+        Self::new(name, ObservationSpec::Vector { len }, actions)
+    }
+
+    /// A task with these observations and actions that plays one frame a step.
+    pub fn new(name: &str, observation: ObservationSpec, actions: &[&str]) -> Self {
+        TaskSpec {
+            name: name.into(),
+            observation,
+            actions: actions.iter().map(|action| action.to_string()).collect(),
+            frames_per_step: 1,
+            max_player_score: 0,
+        }
+    }
 }
 
 /// What one step brought.

@@ -22,6 +22,13 @@ pub struct Evaluation {
     pub returns: Vec<f64>,
 }
 
+impl Evaluation {
+    /// Mean plain score of an episode.
+    pub fn mean(&self) -> f64 {
+        self.scores.iter().sum::<f64>() / self.scores.len().max(1) as f64
+    }
+}
+
 /// How one episode went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Episode {

@@ -9,6 +9,7 @@ mod notes;
 mod play;
 mod report;
 mod reproduce;
+#[cfg(feature = "atari")]
 mod roms;
 mod train;
 
@@ -30,6 +31,7 @@ pub fn run(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Tasks(args) => lists::tasks(&args, registry),
         Command::Agents(args) => lists::agents(&args, registry),
+        #[cfg(feature = "atari")]
         Command::Roms(args) => roms::run(&args.action),
         Command::Decompose(args) => decompose::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -1,21 +1,12 @@
-//! A task of your own, trained, saved, resumed and measured: `cargo run --release -p spectral-train --example own_task`.
+//! A task of your own, trained, resumed, measured and reported: `cargo run --release -p spectral-rl --example own_task`.
 //!
 //! *Double or nothing.* A stake of 1 lies on the table for eight turns. Each turn shows a coin with its odds. `play` doubles
 //! the stake or loses it, `pass` waits for another coin, `bank` takes the stake home. What is still on the table after the
 //! last turn is lost. The reward is what is banked: 1 to 128, so it grows with every good decision, and an agent that clips
 //! rewards sees no reason to play at all.
 
-use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_core::rng::Stream;
-use spectral_env::{Env, Observation, ObservationSpec, Step, TaskSpec};
-use spectral_train::config::Configuration;
-use spectral_train::error::TrainError;
-use spectral_train::eval::evaluate;
-use spectral_train::trainer::Trainer;
-use spectral_train::workshop::Workshop;
-use std::sync::atomic::AtomicBool;
+use spectral_rl::prelude::*;
 
-const NAME: &str = "double-or-nothing";
 const TURNS: u8 = 8;
 const ODDS: [f64; 3] = [0.2, 0.7, 0.95];
 const BANK: usize = 0;
@@ -33,14 +24,12 @@ struct DoubleOrNothing {
 
 impl DoubleOrNothing {
     fn new() -> Self {
+        // Turns left and doublings as one-hot numbers (0 to 8 and 0 to 7), then the coin.
+        let len = 2 * usize::from(TURNS) + 1 + ODDS.len();
+        // TD errors are logged by the player's score (td_error.csv): here, by the size of the stake.
         let spec = TaskSpec {
-            name: NAME.into(),
-            // Turns left and doublings as one-hot numbers (0 to 8 and 0 to 7), then the coin.
-            observation: ObservationSpec::Vector { len: 2 * TURNS as usize + 1 + ODDS.len() },
-            actions: ["bank", "play", "pass"].map(String::from).to_vec(),
-            frames_per_step: 1,
-            // TD errors are logged by this number (td_error.csv): here, by the size of the stake.
             max_player_score: TURNS,
+            ..TaskSpec::vector("double-or-nothing", len, &["bank", "play", "pass"])
         };
         DoubleOrNothing { spec, turns_left: TURNS, doublings: 0, coin: 0 }
     }
@@ -78,7 +67,7 @@ impl Env for DoubleOrNothing {
     }
 
     fn observe(&self, out: Observation<'_>) {
-        let Observation::Vector(out) = out else { panic!("{NAME} is seen as a vector") };
+        let out = out.vector();
         out.fill(0.0);
         out[usize::from(self.turns_left)] = 1.0;
         // Eight doublings end the episode, so a state that is acted in has at most seven.
@@ -87,6 +76,7 @@ impl Env for DoubleOrNothing {
         out[2 * turns + 1 + usize::from(self.coin)] = 1.0;
     }
 
+    /// Optional, as `restore` is: with both, a run that was killed goes on bit for bit.
     fn save(&self, out: &mut StateWriter) {
         out.u8(self.turns_left);
         out.u8(self.doublings);
@@ -97,7 +87,7 @@ impl Env for DoubleOrNothing {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let (turns_left, doublings, coin) = (from.u8()?, from.u8()?, from.u8()?);
         if turns_left > TURNS || doublings > TURNS - turns_left || usize::from(coin) >= ODDS.len() {
-            return Err(StateError(format!("{NAME} cannot be in state {turns_left}/{doublings}/{coin}")));
+            return Err(StateError(format!("no game is in state {turns_left}/{doublings}/{coin}")));
         }
         (self.turns_left, self.doublings, self.coin) = (turns_left, doublings, coin);
         Ok(())
@@ -119,47 +109,31 @@ fn best_and_random() -> (f64, f64) {
     (best, random)
 }
 
-fn main() -> Result<(), TrainError> {
-    let workshop = Workshop::default().with_task(NAME, || Box::new(DoubleOrNothing::new()));
-    let mut config = Configuration::default();
-    for pair in [
-        format!("task={NAME}"),
-        "agents=spectral,clipped".into(),
-        "seeds=2".into(),
-        "frames=3000".into(),
-        "learning_starts=200".into(),
-        "update_period=1".into(),
-        "target_period=200".into(),
-        "epsilon_frames=3000".into(),
-    ] {
-        config.set(&pair)?;
+fn main() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("spectral-own-task-{}", std::process::id()));
+    let train = |frames| {
+        Run::new("double-or-nothing", DoubleOrNothing::new)
+            .agents(["spectral", "clipped"])
+            .seeds(1..=2)
+            .set(|s| (s.learning_starts, s.update_period) = (200, 1))
+            .set(|s| (s.target_period, s.epsilon_frames) = (200, 3_000))
+            .frames(frames)
+            .dir(folder.join("run"))
+            .train()
+    };
+    train(3_000)?;
+    let run = train(6_000)?; // The same folder and more frames: it goes on from its checkpoint.
+    for agent in run.agents() {
+        println!("{agent:<14}{:>6.2}   mean of 2000 episodes", agent.evaluate(2_000)?.mean());
     }
-    let path = std::env::temp_dir().join(format!("spectral-own-task-{}", std::process::id()));
-    println!("training in {}", path.display());
-    let mut trainer = Trainer::create(&path, config.plan()?, &workshop, "example own_task")?;
-    trainer.run(&(), &AtomicBool::new(false))?;
-    // A run's folder has one trainer at a time.
-    drop(trainer);
-    // Going on from the checkpoint is what `restore` is for.
-    let mut trainer = Trainer::resume(&path, &workshop, Some(6_000), 0, None)?;
-    let outcome = trainer.run(&(), &AtomicBool::new(false))?;
-
     let (best, random) = best_and_random();
-    println!("trained for {:.1} s; mean of what is banked:", outcome.seconds);
-    println!("  {:<14}{random:>6.2}   exact", "random play");
-    for agent in &trainer.plan().agents {
-        let result = evaluate(trainer.dir(), trainer.plan(), agent, &workshop, 2000, 0.0)?;
-        let mean = result.scores.iter().sum::<f64>() / result.scores.len() as f64;
-        println!("  {:<14}{mean:>6.2}   2000 episodes", agent.id);
-    }
-    println!("  {:<14}{best:>6.2}   exact", "best play");
-    Ok(())
+    println!("random play {random:.2}, best play {best:.2}; report in {}", folder.display());
+    run.report(folder.join("report"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spectral_core::rng::Purpose;
 
     #[test]
     fn a_restored_task_goes_on_bit_for_bit() {
