@@ -1,8 +1,8 @@
-//! Agents that step together: what a trainer needs of a device that trains a whole group at once.
+//! Agents that step together: the interface between a trainer and a device that trains a whole group at once.
 //!
-//! One *submission* is one step of every agent that takes part in it: what the last action brought, the observation that
-//! followed, and the question what to do next. The device answers asynchronously, so that a trainer with several groups can
-//! step the environments of some while the device works for the others.
+//! One *submission* is one step of every participating agent: the outcome of its last action, the observation that followed, and
+//! the request for the next action. The device answers asynchronously, so that a trainer with several groups can step the
+//! environments of some while the device works for the others.
 
 mod cpu;
 
@@ -32,7 +32,7 @@ pub trait Lent: Send {
     fn floats(&mut self) -> &mut [f32];
 }
 
-/// What the device decided for one agent.
+/// The device's answer for one agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The greedy action for the observation submitted last; of equal values the first.
@@ -41,7 +41,7 @@ pub struct Decision {
     pub not_finite: Option<u64>,
 }
 
-/// Why a device could not go on. The last checkpoint is whole.
+/// Why a device failed. The last checkpoint is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFailure(pub String);
 
@@ -59,7 +59,7 @@ impl std::error::Error for DeviceFailure {}
 /// asked for, an update, and a refresh of the target networks. The answer comes before these two, so that tasks are
 /// played while the device learns. Only staged agents change.
 pub trait Group: Send {
-    /// How many agents.
+    /// The number of agents.
     fn len(&self) -> usize;
 
     /// True if there are none.
@@ -73,8 +73,8 @@ pub trait Group: Send {
         None
     }
 
-    /// Stages one agent's part of the next submission: what its last action brought (nothing at its first step, or after
-    /// a restore at which the last outcome had been recorded already) and the observation that followed.
+    /// Stages one agent's part of the next submission: the outcome of its last action (none at its first step, or after a
+    /// restore if the last outcome had been recorded already) and the observation that followed.
     fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>);
 
     /// Starts the work for the staged agents and returns at once; [`wait`](Group::wait) must come before the next. An update
@@ -86,13 +86,13 @@ pub trait Group: Send {
         Ok(true)
     }
 
-    /// Waits for the answer and returns one decision per agent; those of agents that were not staged mean nothing.
+    /// Waits for the answer and returns one decision per agent. Those of agents that were not staged are meaningless.
     fn wait(&mut self) -> Result<&[Decision], DeviceFailure>;
 
-    /// Completes an agent's last observation without a new one: before a checkpoint, so that replay and counters agree
-    /// with those of an agent trained on the CPU. Waits for all that is under way. In the decisions of the agents given here
-    /// only [`not_finite`](Decision::not_finite) means something.
-    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure>;
+    /// Records the last outcomes without new observations, before a checkpoint, so that replay and counters equal those of an
+    /// agent trained on the CPU. Waits until the device is idle. In the decisions of the agents given here only
+    /// [`not_finite`](Decision::not_finite) is meaningful.
+    fn flush(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure>;
 
     /// Updates that an agent has made.
     fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure>;

@@ -178,7 +178,7 @@ fn a_gpu_repeats_itself_and_resumes() {
         // To a third group, through bytes, and on to the same end.
         let mut third = make();
         let outcomes: Vec<_> = (0..trainees.len()).map(|agent| (agent, world(&task, agent, 69).0)).collect();
-        second.settle(&outcomes).unwrap();
+        second.flush(&outcomes).unwrap();
         for agent in 0..trainees.len() {
             let state = saved(&mut second, agent);
             third.restore(agent, &mut StateReader::new(&state)).unwrap();

@@ -1,4 +1,4 @@
-//! A group of learners on the CPU: what a device's group is measured against, and what the pipeline around it is tested with.
+//! A group of learners on the CPU: the reference for groups on devices, and the group with which device populations are tested.
 
 use super::{Decision, DeviceFailure, Group, Seen};
 use crate::learner::Learner;
@@ -23,16 +23,16 @@ use std::ops::Range;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CpuGroup {
-    members: Vec<Member>,
+    members: Vec<LockstepAgent>,
     decisions: Vec<Decision>,
 }
 
-struct Member {
+struct LockstepAgent {
     learner: Learner,
     observation: Stacks,
     outcome: Option<Outcome>,
     staged: bool,
-    /// As in [`Decision`]; known once the answer has been given, so told with the next.
+    /// As in [`Decision`]. It is known only after the answer was given, so the next answer reports it.
     not_finite: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl CpuGroup {
     /// A group of these learners.
     pub fn new(learners: Vec<Learner>) -> Self {
         let member = |learner: Learner| {
-            // One observation, not a stack of them: replay does the stacking.
+            // A single observation: replay does the stacking.
             let observation = match learner.replay().spec() {
                 ObservationSpec::Planes { channels, height, width, .. } => {
                     ObservationSpec::Planes { channels, height, width, stack: 1 }
@@ -48,14 +48,14 @@ impl CpuGroup {
                 vector => vector,
             };
             let observation = Stacks::new(observation, 1);
-            Member { learner, observation, outcome: None, staged: false, not_finite: None }
+            LockstepAgent { learner, observation, outcome: None, staged: false, not_finite: None }
         };
-        let members: Vec<Member> = learners.into_iter().map(member).collect();
+        let members: Vec<LockstepAgent> = learners.into_iter().map(member).collect();
         CpuGroup { decisions: vec![Decision::default(); members.len()], members }
     }
 }
 
-impl Member {
+impl LockstepAgent {
     /// An update and a refresh, if they are due.
     fn learn(&mut self, update: bool, refresh: bool) {
         if self.not_finite.is_some() {
@@ -111,7 +111,7 @@ impl Group for CpuGroup {
         Ok(&self.decisions)
     }
 
-    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
+    fn flush(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
         for &(agent, outcome) in outcomes {
             let member = &mut self.members[agent];
             member.learner.record(outcome);

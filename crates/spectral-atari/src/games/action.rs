@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What the first player does during a frame. The numbers are the field's usual ones.
+/// What the first player does during a frame. The numbers are those of the Arcade Learning Environment.
 ///
 /// ```
 /// use spectral_atari::games::Action;

@@ -1,4 +1,4 @@
-//! The games: what their RAM says of score, lives and end, which actions they use, and which ROM they are.
+//! The games: how to read score, lives and end from their RAM, which actions they use, and which ROMs they have.
 //!
 //! Most of it is data (see [`Reading`]); a few irregular games have a small function of their own. Every game is
 //! compared with ale-py by the tests, on played and on altered RAM.
@@ -20,9 +20,9 @@ pub struct Game {
     pub title: &'static str,
     /// The MD5 sum of the ROM, in hexadecimal.
     pub md5: &'static str,
-    /// The actions that make a difference in this game.
+    /// The actions that have an effect in this game.
     pub minimal: ActionSet,
-    /// The actions that are passed on to the game; others are taken for no action, because they would restart it.
+    /// The actions that are passed on to the game. Others are replaced by no action, because they would restart it.
     pub legal: ActionSet,
     /// Lives as reported before the first frame.
     pub first_lives: i32,
@@ -41,7 +41,7 @@ pub struct Game {
     pub pal: bool,
     /// How a mode is chosen.
     pub select: Select,
-    /// What is done after the reset switch to get the game going: actions and for how many frames.
+    /// The actions that start the game after the reset switch, each with its number of frames.
     pub start: &'static [(Action, u16)],
 }
 
@@ -70,7 +70,7 @@ impl Select {
         Select { presses, hold, release, resets: (0, 1), menu: (&[], &[]), entries: &[] }
     }
 
-    /// For a game that has but one mode.
+    /// For a game with one mode.
     pub(crate) const NONE: Select =
         Select { presses: &[0], hold: 0, release: 0, resets: (0, 0), menu: (&[], &[]), entries: &[] };
 }

@@ -1,4 +1,4 @@
-//! How score, lives and the end of a game are read from RAM: a few words in which most games can be described.
+//! How score, lives and the end of a game are read from RAM, in a small vocabulary that describes most games.
 
 /// The 128 bytes of the console's RAM. The processor sees them at addresses 0x80 to 0xff, and so do our tables.
 pub type Ram = [u8; 128];
@@ -76,12 +76,12 @@ pub fn total(ram: &Ram, terms: &[Term]) -> i32 {
     terms.iter().map(|term| term.value(ram)).sum()
 }
 
-/// What a change of score pays.
+/// The reward for a change of score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pay {
     /// The change itself.
     Change,
-    /// A negative change means that the counter went round at this number, which is added.
+    /// A negative change means that the counter wrapped at this number, which is added.
     Round(i32),
     /// Negative changes pay nothing.
     Gains,
@@ -181,7 +181,7 @@ pub enum Reading {
     Table {
         /// The score is the sum of these.
         score: &'static [Term],
-        /// What a change of score pays.
+        /// The reward for a change of score.
         pay: Pay,
         /// How lives are counted.
         lives: Lives,
@@ -190,7 +190,7 @@ pub enum Reading {
         /// True if no lives are left when the game is over, whatever the counter says.
         ends_at_zero: bool,
     },
-    /// By a function of its own, where the words do not suffice: it updates the tally and gives the reward. The
+    /// By a function of its own, for games that the vocabulary cannot describe. It updates the tally and returns the reward. The
     /// addresses are those that it reads.
     Special(fn(&Ram, &mut Tally) -> i32, &'static [u8]),
 }
@@ -215,7 +215,7 @@ impl Reading {
     }
 }
 
-/// What is known of a game in progress: where the counters stood after the last frame.
+/// The state of a game in progress, as read after the last frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The score, as the game's counter shows it.
@@ -229,7 +229,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Reads the RAM after a frame and gives the reward of that frame.
+    /// Reads the RAM after a frame and returns the reward of that frame.
     #[inline]
     pub fn read(&mut self, reading: &Reading, ram: &Ram) -> i32 {
         match *reading {
@@ -246,7 +246,7 @@ impl Tally {
         }
     }
 
-    /// Notes the new score and gives what its change pays.
+    /// Stores the new score and returns the reward for its change.
     #[inline]
     pub(super) fn pay(&mut self, score: i32, pay: Pay) -> i32 {
         let change = score - self.score;

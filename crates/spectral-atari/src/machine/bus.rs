@@ -1,4 +1,4 @@
-//! Who answers at which address.
+//! The address space: which chip responds at which address.
 
 use super::cartridge::Cartridge;
 use super::input::Pins;
@@ -49,7 +49,7 @@ impl Bus {
         }
     }
 
-    /// Writes and gives the cycle at which the processor goes on.
+    /// Writes, and returns the cycle at which the processor continues.
     #[inline(always)]
     pub(super) fn write(&mut self, rom: &Rom, addr: u16, value: u8, cycle: i32) -> i32 {
         if addr & 0x1280 == 0x0080 {
@@ -71,7 +71,7 @@ impl Bus {
         self.write_low(addr, value, cycle)
     }
 
-    /// Writes below the cartridge and gives the cycle at which the processor goes on.
+    /// Writes below the cartridge, and returns the cycle at which the processor continues.
     #[inline]
     pub(super) fn write_low(&mut self, addr: u16, value: u8, cycle: i32) -> i32 {
         if addr & 0x0080 == 0 {
@@ -85,7 +85,7 @@ impl Bus {
         cycle
     }
 
-    /// Writes to a register of the TIA and gives the cycle at which the processor goes on.
+    /// Writes to a register of the TIA, and returns the cycle at which the processor continues.
     #[inline(always)]
     pub(super) fn write_tia(&mut self, register: u8, value: u8, cycle: i32) -> i32 {
         match self.tia.write(register, value, cycle) {

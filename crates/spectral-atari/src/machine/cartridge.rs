@@ -1,4 +1,4 @@
-//! Bank switching: which part of the image each kilobyte of the cartridge's addresses shows.
+//! Bank switching: which part of the image is mapped to each kilobyte of the cartridge's addresses.
 
 use super::rom::{Rom, Scheme};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -9,9 +9,9 @@ pub(super) struct Cartridge {
     scheme: Scheme,
     /// Image offsets of the four kilobytes at `$1000`, with address bit 13 clear (0..4) and set (4..8).
     pub(super) segments: [u32; 8],
-    /// Where the four kilobytes begin, if they lie in one piece; programs mostly run like this.
+    /// The offset of the four kilobytes if they are contiguous, as they are most of the time.
     window: u32,
-    /// One bit for each 64 bytes of addresses where a read does more than give the image's byte.
+    /// One bit for each 64 bytes of addresses where a read does more than return the image's byte.
     special_reads: u64,
     /// The same for writes; writes elsewhere do nothing.
     special_writes: u64,
@@ -20,8 +20,8 @@ pub(super) struct Cartridge {
     memory: Memory,
 }
 
-/// Memory in a cartridge. Most have none and some have little; the few with more keep it elsewhere, so that
-/// copying a console stays cheap.
+/// Memory in a cartridge. Most have none and some have little. The few with more keep it on the heap, so that copying a
+/// console stays cheap.
 #[derive(Clone, Debug)]
 enum Memory {
     Little([u8; LITTLE]),
@@ -114,7 +114,7 @@ impl Cartridge {
         self.window = if whole { first } else { SCATTERED };
     }
 
-    /// Where in the image the byte at `addr` lies.
+    /// The image offset of the byte at `addr`.
     #[inline(always)]
     pub(super) fn code_offset(&self, addr: u16) -> usize {
         if self.window != SCATTERED {
@@ -128,7 +128,7 @@ impl Cartridge {
         self.map([0, 1024, 2048, 3072].map(|segment| bank * 4096 + segment));
     }
 
-    /// Whether writing to address `$3F` and below must be told to [`Cartridge::write_low`].
+    /// Whether writes to address `$3F` and below must be passed to [`Cartridge::write_low`].
     pub(super) fn watches_low_writes(&self) -> bool {
         self.scheme == Scheme::Tigervision3F
     }

@@ -66,7 +66,7 @@ const MAX_INSTRUCTIONS: i32 = 25_000;
 /// ```
 /// use spectral_atari::machine::{Console, Format, Input, PowerOn, Rom};
 /// use std::sync::Arc;
-/// // A program that jumps to itself for ever.
+/// // A program that jumps to itself forever.
 /// let mut bytes = [0xEA; 4096];
 /// bytes[..3].copy_from_slice(&[0x4C, 0x00, 0xF0]);
 /// bytes[0xFFC..0xFFE].copy_from_slice(&[0x00, 0xF0]);

@@ -2,7 +2,7 @@
 
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 
-/// Registers of the 6507. Flags are kept in the form in which instructions make them.
+/// Registers of the 6507. Flags are kept in the form in which instructions produce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cpu {
     pub(super) a: u8,
@@ -17,7 +17,7 @@ pub(super) struct Cpu {
     pub(super) overflow: bool,
     pub(super) decimal: bool,
     pub(super) interrupts_off: bool,
-    /// An instruction that no program should run stopped the processor for good.
+    /// Whether an invalid instruction has stopped the processor for good.
     pub(super) jammed: bool,
     /// Cycles since the frame began.
     pub(super) cycle: i32,
@@ -268,7 +268,7 @@ impl Cpu {
     }
 }
 
-// The decimal sums take and give values, not the registers, which would otherwise have to lie in memory.
+// The decimal functions take and return values instead of the registers, which would otherwise have to be in memory.
 
 #[inline(never)]
 pub(super) fn add_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
@@ -283,7 +283,7 @@ pub(super) fn subtract_decimal(a: u8, operand: u8, carry: u8) -> (u8, u8) {
     if difference < 0 {
         difference += 100;
     }
-    // Digits above 9 can leave less than nothing; the field's emulator then looks into the wrong table.
+    // Digits above 9 can make the difference negative. ALE's emulator then uses the wrong table.
     let result = if difference < 0 { from_bcd(difference as u8) as u8 } else { to_bcd(difference) };
     (result, u8::from(i32::from(a) >= i32::from(operand) + borrow))
 }

@@ -1,5 +1,4 @@
-//! Instructions decoded once per program, so that running consoles fetch one word instead of up to three
-//! bytes.
+//! Decodes instructions once per program, so that running consoles fetch one word instead of up to three bytes.
 
 use super::rom::Scheme;
 

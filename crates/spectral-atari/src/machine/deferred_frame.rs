@@ -1,4 +1,4 @@
-//! Frames whose drawing is deferred until somebody needs their picture.
+//! Frames whose drawing is deferred until their picture is needed.
 //!
 //! The console draws into two pictures alternately. A frame that ends before its picture is full shows, below, what the
 //! frame two before it left there. If that frame was not drawn, the machine's state at its beginning is kept, and the

@@ -1,7 +1,7 @@
 //! The instruction interpreter.
 //!
 //! All cycles of an instruction are counted before it touches memory, so its reads and writes fall on its
-//! last cycle, as in the field's emulator.
+//! last cycle, as in ALE's emulator.
 
 use super::bus::Bus;
 use super::cpu::Cpu;

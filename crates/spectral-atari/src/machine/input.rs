@@ -1,8 +1,8 @@
 //! What a player holds: joysticks or paddles, and the switches of the console.
 
-/// The lowest resistance that the field's emulator gives a paddle (knob fully to the right).
+/// The lowest resistance that ALE's emulator gives a paddle (knob fully to the right).
 pub const PADDLE_MIN: i32 = 27_450;
-/// The highest resistance that the field's emulator gives a paddle (knob fully to the left).
+/// The highest resistance that ALE's emulator gives a paddle (knob fully to the left).
 pub const PADDLE_MAX: i32 = 790_196;
 /// The resistance at which every game starts.
 pub const PADDLE_DEFAULT: i32 = (PADDLE_MAX - PADDLE_MIN) / 2 + PADDLE_MIN;
@@ -34,7 +34,7 @@ pub struct Input {
     /// What is plugged in.
     pub controllers: Controllers,
     /// Resistance of each paddle in ohms, [`PADDLE_MIN`] to [`PADDLE_MAX`]; 0 for the second pair, which
-    /// the field's emulator never turns.
+    /// ALE's emulator never turns.
     pub paddles: [i32; 4],
     /// Button of each paddle.
     pub paddle_fire: [bool; 4],

@@ -1,4 +1,4 @@
-//! Where the arbitrary contents of memory and timer come from when the console is switched on or reset.
+//! The source of the arbitrary contents of memory and timer when the console is switched on or reset.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 pub(super) enum Noise {
     /// SplitMix64 from a seed.
     Seeded(u64),
-    /// The sequence that the Arcade Learning Environment uses for every game, from this place on.
+    /// The sequence that the Arcade Learning Environment uses for every game, from this index on.
     Ale(u32),
 }
 
@@ -21,10 +21,10 @@ impl Noise {
                 z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
                 (z ^ (z >> 31)) as u32
             }
-            Noise::Ale(place) => {
+            Noise::Ale(index) => {
                 let sequence = ALE.get_or_init(|| mersenne_twister(4_753_849, 1 << 14));
-                let value = sequence[*place as usize % sequence.len()];
-                *place += 1;
+                let value = sequence[*index as usize % sequence.len()];
+                *index += 1;
                 value
             }
         }

@@ -1,4 +1,4 @@
-//! The colours of the two television standards, as the field's emulator shows them.
+//! The colours of the two television standards, as ALE's emulator shows them.
 
 use super::console::Format;
 use std::sync::LazyLock;
@@ -42,7 +42,7 @@ fn rgb(colours: &[u32; 128]) -> [[u8; 3]; 256] {
     })
 }
 
-/// Brightness of even indices; of odd ones, what the field's emulator gives: the blue of the next colour.
+/// Brightness of even indices; of odd ones, what ALE's emulator gives: the blue of the next colour.
 fn grey(rgb: &[[u8; 3]; 256]) -> [u8; 256] {
     std::array::from_fn(
         |index| {

@@ -1,9 +1,9 @@
-//! Game programs: their bytes, their bank-switching scheme, and what the field's emulator knows about each.
+//! Game programs: their bytes and their bank-switching schemes.
 
 use super::decode::{Decoded, decode_image};
 use super::recompile::Translations;
 
-/// How a cartridge puts more memory behind the 4096 addresses that the processor gives it.
+/// How a cartridge maps more memory to the 4096 addresses that the processor has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// 2048 bytes, seen twice.
@@ -54,7 +54,7 @@ impl Scheme {
         }
     }
 
-    /// Whether an image of `len` bytes can be wired this way.
+    /// Whether an image of `len` bytes can have this scheme.
     fn fits(self, len: usize) -> bool {
         match self {
             Scheme::K2 => len <= 2048,
@@ -120,8 +120,8 @@ pub struct Rom {
 }
 
 impl Rom {
-    /// Takes the bytes of a cartridge; without a scheme, finds it from the size and from what the program
-    /// does.
+    /// A program from the bytes of a cartridge. Without a scheme, it is detected from the size and from the program's
+    /// instructions.
     pub fn new(bytes: &[u8], scheme: Option<Scheme>) -> Result<Rom, RomError> {
         if bytes.is_empty() {
             return Err(RomError::Empty);
@@ -142,19 +142,19 @@ impl Rom {
             Scheme::CV => bytes[bytes.len() - 2048..].to_vec(),
             _ => bytes.to_vec(),
         };
-        // One kilobyte that is never plain program stands for whatever is mapped in place of program.
+        // One extra kilobyte, never plain program, stands for whatever is mapped in place of the program.
         let decoded = decode_image(&image, scheme);
         image.resize(image.len() + 1024, 0);
         let bytes = image.into_boxed_slice();
         Ok(Rom { bytes, decoded, scheme, fingerprint, translations: Translations::new() })
     }
 
-    /// How the cartridge is wired.
+    /// The bank-switching scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The program, followed by the kilobyte that holds none.
+    /// The program, followed by a kilobyte that holds no program.
     pub(super) fn image(&self) -> &[u8] {
         &self.bytes
     }
@@ -163,7 +163,7 @@ impl Rom {
         &self.translations
     }
 
-    /// Where in the image the kilobyte lies that holds no program.
+    /// The image offset of the kilobyte that holds no program.
     pub(super) fn void(&self) -> u32 {
         self.bytes.len() as u32 - 1024
     }

@@ -1,4 +1,4 @@
-//! The lines of a picture on their way to 84 × 84: made grey, pooled with the frame before, and shrunk across.
+//! First pass over the lines of a picture: grey conversion, pooling with the frame before, and horizontal shrinking.
 
 use super::area::{ACROSS, SIDE, Taps, WIDTH};
 use super::instructions::Instructions;

@@ -1,4 +1,4 @@
-//! From the machine's picture to what a network sees: grey, the brighter of the last two frames, 84 × 84.
+//! Turns the machine's pictures into observations: grey, the pixelwise maximum of the last two frames, 84 × 84.
 //!
 //! ```
 //! use spectral_atari::preprocess::Pooler;

@@ -1,12 +1,12 @@
-//! What can be wrong with ROMs, and what mends it.
+//! Errors about ROMs. Messages say how to fix them.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The command that brings the field's ROMs.
+/// The command that installs the ROMs.
 const INSTALL: &str = "`spectral roms install`";
 
-/// Why a ROM could not be had.
+/// Why a ROM could not be obtained.
 #[derive(Debug)]
 pub enum RomsError {
     /// The user's data directory is unknown.
@@ -36,7 +36,7 @@ pub enum RomsError {
         /// Where that was.
         from: String,
     },
-    /// The file is called like a zip archive and is none that can be read.
+    /// The file has the name of a zip archive and cannot be read as one.
     BadArchive {
         /// The file.
         file: PathBuf,

@@ -1,7 +1,7 @@
-//! The user's ROMs: where they are kept, how they get there, and what is wrong when one is missing.
+//! The user's ROMs: where they are kept, how they are installed, and how a missing one is reported.
 //!
-//! None are part of this project. They are known by their MD5 sums, so whatever a file is called, it is found; and a
-//! file with the right name and other contents is refused.
+//! None are part of this project. They are identified by their MD5 sums: a file is found whatever its name, and a file with
+//! the right name and other contents is rejected.
 
 mod archive;
 mod error;
@@ -203,7 +203,7 @@ fn download(folder: &Path) -> Result<(), RomsError> {
     Err(RomsError::Pip { said: tried.join("; ") })
 }
 
-/// A temporary folder that goes with its last user.
+/// A temporary folder, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -195,7 +195,7 @@ impl<'a> GroupDriver<'a> {
         if self.outcomes.is_empty() {
             return Ok(());
         }
-        let stopped = apply_decisions(self.group.settle(&self.outcomes)?, self.actors);
+        let stopped = apply_decisions(self.group.flush(&self.outcomes)?, self.actors);
         if stopped { self.log() } else { Ok(()) }
     }
 

@@ -45,8 +45,8 @@ impl Group for SlowDevice {
         self.left -= 1;
         self.group.wait()
     }
-    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
-        self.group.settle(outcomes)
+    fn flush(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
+        self.group.flush(outcomes)
     }
     fn updates(&mut self, agent: usize) -> Result<u64, DeviceFailure> {
         self.group.updates(agent)

@@ -74,7 +74,7 @@ impl Group for CudaGroup {
         Ok(&self.answers)
     }
 
-    fn settle(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
+    fn flush(&mut self, outcomes: &[(usize, Outcome)]) -> Result<&[Decision], DeviceFailure> {
         self.stream.synchronise().map_err(failed)?;
         self.clear_staged();
         for &(agent, outcome) in outcomes {

@@ -1,4 +1,4 @@
-//! Translated accesses to the chips: what is frequent and has no effect is seen here, the rest is called.
+//! Translated accesses to the chips. Frequent accesses without effect are handled inline; the rest calls functions.
 
 use super::super::bus::Bus;
 use super::super::tia::Tia;
@@ -17,8 +17,8 @@ const fn tia(field: usize) -> i32 {
 }
 
 impl Translator<'_> {
-    /// Leaves after this instruction if `then`, the cycle that a chip gave back, says that the frame is done.
-    /// Else goes to the block `on`.
+    /// Leaves after this instruction if `then`, the cycle that a chip returned, says that the frame is done. Otherwise jumps to
+    /// the block `on`.
     pub(super) fn leave_if_frame_done(&mut self, then: Value, next: u16, on: ir::Block) {
         let out = self.b.create_block();
         self.b.set_cold_block(out);
@@ -66,7 +66,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Not zero if writing `value` to this register changes anything; `None` where that takes longer to find out.
+    /// Not zero if writing `value` to this register changes anything; `None` if that takes longer to find out.
     fn change_by_write(&mut self, register: u8, value: Value) -> Option<Value> {
         let field = |t: &mut Self, offset: usize, index: u8| {
             t.b.ins().uload8(types::I32, trusted(), t.bus, tia(offset + usize::from(index)))
@@ -103,8 +103,8 @@ impl Translator<'_> {
         })
     }
 
-    /// Pushes one byte, be the stack in memory or (as some programs have it) in the TIA. Those programs mean to switch
-    /// missiles and ball with bit 1 of what they push: `bit`, 0 or 1.
+    /// Pushes one byte, whether the stack is in memory or, as in some programs, in the TIA. Those programs switch missiles and
+    /// ball with bit 1 of what they push: `bit`, 0 or 1.
     pub(super) fn push(&mut self, bit: Value, value: impl Fn(&mut Self) -> Value, next: u16) {
         let sp = self.b.use_var(self.v.sp);
         let below = self.b.ins().iadd_imm_s(sp, -1);
@@ -156,8 +156,8 @@ impl Translator<'_> {
         self.b.ins().bor(charged, noise)
     }
 
-    /// A write to the TIA ends a frame that has grown too long: blocks in which that could happen are left to the
-    /// interpreter, so that no write in the others need look.
+    /// A write to the TIA ends a frame that is too long. Blocks in which that could happen are left to the interpreter, so that
+    /// writes in other blocks need not check it.
     pub(super) fn leave_if_overlong(&mut self, block: &Block, leave: Leave) {
         let writes = || block.instructions.iter().filter_map(writes_tia);
         if writes().next().is_none() {

@@ -43,7 +43,8 @@ impl Translator<'_> {
                 let a = self.change(change, a);
                 self.b.def_var(self.v.a, a);
             }
-            Kind::Simple => return self.simple(i),
+            Kind::Simple if self.control_flow(i) => return true,
+            Kind::Simple => self.simple(i),
             Kind::Unsupported => {
                 self.leave(self.before);
                 return true;
@@ -205,7 +206,8 @@ impl Translator<'_> {
         self.store_register(offset, value);
     }
 
-    fn simple(&mut self, i: Instruction) -> bool {
+    /// Instructions on registers, flags and the stack, and those that do nothing.
+    fn simple(&mut self, i: Instruction) {
         match i.opcode {
             0xCA => self.count(self.v.x, Change::Decrement),
             0x88 => self.count(self.v.y, Change::Decrement),
@@ -253,56 +255,52 @@ impl Translator<'_> {
                 let status = self.pull(0x28);
                 self.set_status(status);
             }
+            _ => {}
+        }
+    }
+
+    /// Jumps, calls, returns and branches, which end a block. Returns false if the instruction is none of these.
+    fn control_flow(&mut self, i: Instruction) -> bool {
+        match i.opcode {
             0x4C => {
                 self.commit_cycles();
                 self.go(i.operand);
-                return true;
             }
             0x6C => {
                 let low = self.read(Address::Known(i.operand), 0);
                 let high = self.read(Address::Known(i.operand + 1), 0);
-                let high = self.b.ins().ishl_imm_u(high, 8);
-                let pc = self.b.ins().bor(low, high);
+                let pc = self.word(low, high);
                 self.commit_cycles();
                 self.go_out(pc);
-                return true;
             }
-            0x20 => {
-                self.call_subroutine(i);
-                return true;
-            }
+            0x20 | 0x00 => self.call_subroutine(i),
             0x60 => {
                 let [low, high] = self.pull_many();
-                let high = self.b.ins().ishl_imm_u(high, 8);
-                let both = self.b.ins().bor(low, high);
-                let pc = self.b.ins().iadd_imm_s(both, 1);
+                let saved = self.word(low, high);
+                let pc = self.b.ins().iadd_imm_s(saved, 1);
                 let pc = self.b.ins().band_imm_u(pc, 0xFFFF);
                 self.commit_cycles();
                 self.go_back(pc);
-                return true;
             }
             0x40 => {
                 let [status, low, high] = self.pull_many();
                 self.set_status(status);
-                let high = self.b.ins().ishl_imm_u(high, 8);
-                let pc = self.b.ins().bor(low, high);
+                let pc = self.word(low, high);
                 self.commit_cycles();
                 self.go_back(pc);
-                return true;
-            }
-            0x00 => {
-                self.call_subroutine(i);
-                return true;
             }
             _ if i.opcode & 0x1F == 0x10 => {
                 let taken = self.condition(i.opcode);
                 self.branch(i, taken);
-                return true;
             }
-            // The instructions that do nothing.
-            _ => {}
+            _ => return false,
         }
-        false
+        true
+    }
+
+    fn word(&mut self, low: Value, high: Value) -> Value {
+        let high = self.b.ins().ishl_imm_u(high, 8);
+        self.b.ins().bor(low, high)
     }
 
     /// Not zero if a branch is taken.

@@ -161,7 +161,7 @@ impl Translator<'_> {
         self.bus_pointer(place)
     }
 
-    /// So many bytes behind the start of the bus.
+    /// A pointer to this offset in the bus.
     pub(super) fn bus_pointer(&mut self, offset: Value) -> Value {
         let pointer = self.pointer_type();
         let offset = self.b.ins().uextend(pointer, offset);
@@ -210,7 +210,7 @@ impl Translator<'_> {
         )
     }
 
-    /// Leaves it to the interpreter to access what is not simply the image.
+    /// Leaves accesses that are not plain reads of the image to the interpreter.
     fn leave_unless_plain(&mut self, addr: Value) {
         let below = self.mapping.memory_below();
         let end = self.mapping.switching().map_or(0x1000, |(first, _)| first);
@@ -266,7 +266,7 @@ impl Translator<'_> {
         self.b.block_params(after)[0]
     }
 
-    /// Writes a byte; `next` is where the program goes on.
+    /// Writes a byte. `next` is the address at which the program continues.
     pub(super) fn write(&mut self, address: Address, value: Value, next: u16) {
         match address {
             Address::Known(addr) if addr & 0x1280 == 0x0080 => {

@@ -1,4 +1,4 @@
-//! From a region of the program to one function in Cranelift's intermediate language.
+//! Translates a region of the program to one function in Cranelift's intermediate representation.
 //!
 //! The processor's registers are variables of that function; they are loaded when it is entered and stored
 //! when it is left. Cycles are counted at translation time, block by block. Whatever is unusual (stacks that
@@ -16,7 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::collections::HashMap;
 use std::mem::offset_of;
 
-/// What the function returns: go on at the program counter, or let the interpreter run one instruction first.
+/// The function's return values: continue at the program counter, or let the interpreter run one instruction first.
 pub(super) const GO_ON: i64 = 0;
 pub(super) const INTERPRET: i64 = 1;
 
@@ -42,7 +42,7 @@ pub(super) struct Leave {
     /// Cycle variable and constant to add to it.
     cycle: Value,
     pending: i32,
-    /// Instructions of the block that were counted and will not have been run.
+    /// Instructions of the block that were counted and will not run.
     refund: i32,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Translator<'a> {
     pub(super) registers: Value,
     pub(super) bus: Value,
     exit: ir::Block,
-    /// Goes on at the address that it is given, where subroutines of this function come back to.
+    /// The block that continues at a given address, to which subroutines of this function return.
     back: ir::Block,
     blocks: HashMap<u16, ir::Block>,
     signatures: HashMap<usize, ir::SigRef>,
@@ -322,7 +322,7 @@ impl Translator<'_> {
         self.pending = 0;
     }
 
-    /// Goes on at `pc`, in this function if it is part of it; cycles are committed already.
+    /// Continues at `pc`, in this function if it is part of it. Cycles are committed already.
     pub(super) fn go(&mut self, pc: u16) {
         if let Some(block) = self.blocks.get(&pc) {
             self.b.ins().jump(*block, &[]);
@@ -332,14 +332,14 @@ impl Translator<'_> {
         }
     }
 
-    /// Leaves for an address known when the program runs, after the last instruction of a block.
+    /// Leaves for an address that is known only at run time, after the last instruction of a block.
     pub(super) fn go_out(&mut self, pc: Value) {
         let none = self.b.ins().iconst(types::I32, 0);
         let code = self.b.ins().iconst(types::I32, GO_ON);
         self.b.ins().jump(self.exit, &[BlockArg::Value(pc), BlockArg::Value(none), BlockArg::Value(code)]);
     }
 
-    /// Goes on at the address to which a subroutine comes back.
+    /// Continues at the address to which a subroutine returns.
     pub(super) fn go_back(&mut self, pc: Value) {
         self.b.ins().jump(self.back, &[BlockArg::Value(pc)]);
     }
@@ -385,7 +385,7 @@ impl Translator<'_> {
         self.b.ins().jump(self.exit, &[BlockArg::Value(pc), BlockArg::Value(refund), BlockArg::Value(code)]);
     }
 
-    /// Calls a function of [`native`] that takes `args` and gives 32 bits.
+    /// Calls a function of [`native`] that takes `args` and returns 32 bits.
     pub(super) fn call(&mut self, function: usize, args: &[Value]) -> Value {
         let pointer: Type = self.config.pointer_type();
         let shape = args
