@@ -22,16 +22,35 @@ mod table;
 pub use spectral_train::registry::Registry;
 
 use clap::Parser;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs the command that the process's arguments ask for, with the tasks and codecs of this registry.
 pub fn main(registry: Registry) -> ExitCode {
-    let arguments = args::Arguments::parse();
-    match commands::run(arguments.command, &registry) {
-        Ok(code) => ExitCode::from(code),
+    ExitCode::from(run(&registry, std::env::args_os()))
+}
+
+/// Runs one command and returns its exit code. The first argument is the program's name, as in [`std::env::args_os`].
+///
+/// ```
+/// use spectral_cli::{Registry, run};
+/// assert_eq!(run(&Registry::default(), ["spectral", "tasks"]), 0);
+/// assert_eq!(run(&Registry::default(), ["spectral", "train", "--task", "pogn-mini", "--dry-run"]), 2);
+/// ```
+pub fn run(registry: &Registry, arguments: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
+    let arguments = match args::Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            // Help and version go to standard output and are no mistake; nobody can be told if printing fails.
+            let _ = message.print();
+            return u8::try_from(message.exit_code()).unwrap_or(2);
+        }
+    };
+    match commands::run(arguments.command, registry) {
+        Ok(code) => code,
         Err(failure) => {
             output::note!("error: {failure}");
-            ExitCode::from(failure.exit_code)
+            failure.exit_code
         }
     }
 }

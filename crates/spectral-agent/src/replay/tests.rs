@@ -176,3 +176,29 @@ fn the_current_stack_follows_the_episode() {
     }
     assert_eq!(seen, [vec![0, 0, 1], vec![0, 1, 2], vec![1, 2, 3], vec![0, 0, 4], vec![0, 4, 5]]);
 }
+
+/// A run that is resumed without its task's state: no return and no stack reaches across.
+#[test]
+fn an_episode_that_was_cut_off_afterwards_is_a_time_out() {
+    let spec = ObservationSpec::Planes { channels: 1, height: 1, width: 1, stack: 2 };
+    let mut replay = Replay::new(spec, 40, 3);
+    let step = |replay: &mut Replay, t: u8| {
+        replay.observation().planes()[0] = t;
+        replay.record(Outcome { reward: 1.0, ..Default::default() });
+    };
+    (1..=10).for_each(|t| step(&mut replay, t));
+    let mut record = Vec::new();
+    replay.write_range(9, 1, &mut record);
+    Replay::mark_truncated(&mut record);
+    replay.read_range(9, 1, &record).unwrap();
+    replay.begin_episode();
+    (11..=20).for_each(|t| step(&mut replay, t));
+    let sample = |index| {
+        let mut encoded = [0.0];
+        replay.sample(index, GAMMA, &raw(), &mut encoded).live
+    };
+    assert_eq!((6..12).map(sample).collect::<Vec<_>>(), [true, false, false, false, true, true]);
+    let mut stack = Stacks::new(spec, 1);
+    replay.stack(10, 0, &mut stack);
+    assert!(matches!(&stack, Stacks::Bytes(bytes) if *bytes == [0, 11]), "{stack:?}");
+}

@@ -287,6 +287,47 @@ mod tests {
         assert_eq!(jobs.iter().map(|job| job.frames_left).sum::<u64>(), experiment.frames());
     }
 
+    /// A run of version 0.1 in another mode, finished, of the very agent that is asked for: its scores are of another game.
+    #[test]
+    #[cfg(feature = "atari")]
+    fn a_run_in_another_mode_is_not_taken_for_the_same() {
+        use spectral_agent::settings::Settings;
+        let text = "agents = [\"clipped\"]\nframes = 100\nlog_frames = 10\n[[task]]\nname = \"atari/pong\"\n";
+        let registry = Registry::default();
+        let read = |overrides| Experiment::read("mine", text, &overrides, &registry).unwrap();
+        let usual = read(Overrides::default());
+        let folder = crate::store::testing::ScratchDir::new();
+        let old = |mode: u16| {
+            let path = folder.join(&format!("mode-{mode}"));
+            std::fs::create_dir_all(&path).unwrap();
+            let settings = usual.plans[0].agents[0].settings.values().to_toml();
+            let run = format!(
+                "format = 1\ntask = \"atari/pong\"\nobservation = \"auto\"\nreward_scale = 1.0\nframe_skip = 1\n\
+                 mode = {mode}\ndifficulty = 0\nframes = 100\nlog_frames = 10\ncheckpoint_seconds = 60.0\n\
+                 created = \"\"\nversion = \"0.1.0\"\nprotocol = \"paper\"\nnote = \"\"\ncommand = \"\"\n\n[hardware]\n\
+                 cpu = \"\"\ncores = 1\ndevice = \"cpu\"\n\n[[agents]]\nid = \"clipped-s1\"\nagent = \"clipped\"\n\
+                 codec = \"clipped\"\nseed = 1\n[agents.settings]\ncodec = \"clipped\"\n{settings}"
+            );
+            std::fs::write(path.join("run.toml"), run).unwrap();
+            let state = "status = \"finished\"\nseconds = 1.0\n\n[[agents]]\nid = \"clipped-s1\"\nframes = 100\n\
+                         status = \"finished\"\nreason = \"\"\n";
+            std::fs::write(path.join("state.toml"), state).unwrap();
+            path
+        };
+        let there = |index: &RunIndex, experiment: &Experiment| {
+            let plan = &experiment.plans[0];
+            index.run_of(plan, &plan.agents[0]).map(Path::to_path_buf)
+        };
+        let other = old(1);
+        let index = RunIndex::scan(&folder.join(""), &registry).unwrap();
+        assert_eq!(there(&index, &usual), None, "it is of mode 1");
+        let changed = read(Overrides { set: vec!["mode=1".into()], ..Overrides::default() });
+        assert_eq!(there(&index, &changed), Some(other));
+        let same = old(0);
+        let index = RunIndex::scan(&folder.join(""), &registry).unwrap();
+        assert_eq!(there(&index, &usual), Some(same));
+    }
+
     #[test]
     fn nothing_fits_and_each_agent_is_tried_alone() {
         let experiment = Experiment::read("mine", MINE, &Overrides::default(), &Registry::default()).unwrap();

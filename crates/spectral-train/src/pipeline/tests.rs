@@ -202,7 +202,10 @@ fn registry() -> Registry {
         },
         steps: 0,
     };
-    Registry::default().with_task(TaskEntry::new("broken", "breaks", broken)).unwrap()
+    Registry::default()
+        .with_task(TaskEntry::new("broken", "breaks", broken))
+        .and_then(|registry| registry.with_task(TaskEntry::new("unsaved", "forgets", Unsaved::new)))
+        .unwrap()
 }
 
 fn create(path: &Path, plan: Plan) -> Trainer {
@@ -283,6 +286,58 @@ fn an_agent_that_is_stopped_leaves_the_others_alone() {
             assert!(*bytes == found[name], "{name} differs");
         }
     }
+}
+
+/// A task that does not say how it is saved: a counter from 0 to 40, which is also what is seen.
+struct Unsaved {
+    spec: TaskSpec,
+    steps: u32,
+}
+
+impl Unsaved {
+    fn new() -> Self {
+        Unsaved { spec: TaskSpec::vector("unsaved", 1, &["a", "b"]), steps: 0 }
+    }
+}
+
+impl Env for Unsaved {
+    fn spec(&self) -> &TaskSpec {
+        &self.spec
+    }
+    fn reset(&mut self, _: &mut Stream) {
+        self.steps = 0;
+    }
+    fn step(&mut self, action: usize, _: &mut Stream) -> Step {
+        self.steps += 1;
+        let reward = f64::from(self.steps) * action as f64;
+        Step { reward, score: reward, terminated: self.steps == 40, ..Step::default() }
+    }
+    fn observe(&self, out: Observation<'_>) {
+        out.vector()[0] = self.steps as f32 / 40.0;
+    }
+}
+
+/// Episodes of 40 steps and a checkpoint after 450: the run is resumed twice in the middle of an episode, on a CPU and behind
+/// a device's pipeline, with the same result; and it is said that an episode is lost.
+#[test]
+fn a_task_that_saves_nothing_is_resumed_at_an_episode_s_start() {
+    let dir = ScratchDir::new();
+    let short = plan("unsaved", &["frames=450"]);
+    for (name, device) in [("cpu", DeviceChoice::Cpu), ("lockstep", DeviceChoice::CpuLockstep)] {
+        let path = dir.join(name);
+        train(&path, &short, device, 2);
+        for frames in [610, 900] {
+            let notes = resume(&path, device, Some(frames));
+            assert!(notes.iter().any(|note| note.contains("begins a new episode")), "{notes:?}");
+        }
+    }
+    assert_same(&dir.join("lockstep"), &dir.join("cpu"));
+    let episodes = std::fs::read_to_string(dir.join("cpu").join("agents/spectral-s4/episodes.csv")).unwrap();
+    let ends: Vec<u64> =
+        episodes.lines().skip(1).map(|row| row.split(',').next().unwrap().parse().unwrap()).collect();
+    // 11 episodes up to 440; then from 450 on, 4 up to 610, which is an end; then 7 from there on.
+    assert_eq!(ends.len(), 11 + 4 + 7, "{ends:?}");
+    assert_eq!((ends[10], ends[11], ends[14], ends[15]), (440, 490, 610, 650));
 }
 
 /// A run is interrupted while all groups are between two steps, and continues with another number of groups.
