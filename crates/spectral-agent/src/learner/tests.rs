@@ -25,10 +25,9 @@ fn settings() -> AgentSettings {
     }
 }
 
-/// A learner from a text: a codec's name and settings. Without a name it is Spectral DQN.
+/// A learner from a text: a codec's name and settings.
 fn learner(text: &str, actions: usize) -> Learner {
-    let text = text.strip_prefix("codec=").map_or(format!("spectral {text}"), String::from);
-    let (settings, codec) = configure(text.trim_end(), settings()).unwrap();
+    let (settings, codec) = configure(text, settings()).unwrap();
     Learner::new(settings, codec, &task(actions), 5).unwrap()
 }
 
@@ -87,21 +86,21 @@ fn all_codecs_and_options_learn_the_values() {
     // n = 1 so that the answer is Q*, not the value of the random behaviour.
     let want = [1.0, 0.9 * large, 0.0, large];
     for pairs in [
-        "codec=spectral",
-        "codec=spectral weights=uniform",
-        "codec=spectral base=3 max_frequency=8",
-        "codec=spectral encoding=binary",
-        "codec=compressed error_correction=false",
-        "codec=compressed transform=log error_correction=false",
-        "codec=compressed",
-        "codec=popart error_correction=false",
-        "codec=categorical support_max=100 readout=mean targets=projection",
-        "codec=categorical support_max=100",
-        "codec=spectral double=true",
-        "codec=spectral dueling=true",
-        "codec=spectral prioritised=true",
+        "spectral",
+        "spectral weights=uniform",
+        "spectral base=3 max_frequency=8",
+        "spectral encoding=binary",
+        "compressed error_correction=false",
+        "compressed transform=log error_correction=false",
+        "compressed",
+        "popart error_correction=false",
+        "categorical support_max=100 readout=mean targets=projection",
+        "categorical support_max=100",
+        "spectral double=true",
+        "spectral dueling=true",
+        "spectral prioritised=true",
     ] {
-        let mut agent = learner(&format!("n_step=1 {pairs}"), 2);
+        let mut agent = learner(&format!("{pairs} n_step=1"), 2);
         fill(&mut agent, 450, large);
         train(&mut agent, 3000);
         let got = values(&mut agent);
@@ -115,7 +114,7 @@ fn all_codecs_and_options_learn_the_values() {
 
 #[test]
 fn clipping_hides_the_better_action() {
-    let mut agent = learner("codec=clipped n_step=1", 2);
+    let mut agent = learner("clipped n_step=1", 2);
     fill(&mut agent, 450, 20.0);
     train(&mut agent, 3000);
     let got = values(&mut agent);
@@ -132,7 +131,7 @@ fn trunk_gradients_are_weighted_and_last_layer_gradients_are_not() {
         agent.make_gradients();
         agent
     };
-    let agent = run("codec=spectral");
+    let agent = run("spectral");
     let (b, k) = (&agent.buffers, agent.codec.outputs());
     let mut seen = 0;
     for (i, (&last, &trunk)) in b.last.iter().zip(&b.trunk).enumerate() {
@@ -140,10 +139,10 @@ fn trunk_gradients_are_weighted_and_last_layer_gradients_are_not() {
         seen += usize::from(last != 0.0);
     }
     assert!(seen > 0 && b.trunk_weights.iter().any(|&w| w > 1.5));
-    let agent = run("codec=spectral undo_last_layer=false");
+    let agent = run("spectral undo_last_layer=false");
     assert_eq!(agent.buffers.last, agent.buffers.trunk);
     // The gradient is the error over the batch, on the taken action alone.
-    let agent = run("codec=spectral weights=uniform");
+    let agent = run("spectral weights=uniform");
     let b = &agent.buffers;
     for row in 0..32 {
         for action in 0..2 {
@@ -158,7 +157,7 @@ fn trunk_gradients_are_weighted_and_last_layer_gradients_are_not() {
 
 #[test]
 fn heads_stay_at_zero_until_their_frequency_fires() {
-    let mut agent = learner("codec=spectral", 2);
+    let mut agent = learner("spectral", 2);
     fill(&mut agent, 300, 1.0);
     train(&mut agent, 200);
     let outputs = agent.network.forward(Which::Online, spectral_nn::Samples::Floats(&[0.0, 1.0]), 1).to_vec();
@@ -179,7 +178,7 @@ fn the_greedy_action_is_that_of_the_summed_values() {
 
 #[test]
 fn nothing_is_learned_near_a_time_out() {
-    let mut agent = learner("codec=spectral n_step=3", 2);
+    let mut agent = learner("spectral n_step=3", 2);
     for t in 0..300u64 {
         let Observation::Vector(v) = agent.observation() else { unreachable!() };
         v.copy_from_slice(&[1.0, 0.0]);
@@ -192,7 +191,7 @@ fn nothing_is_learned_near_a_time_out() {
 
 #[test]
 fn popart_keeps_predictions_while_its_statistics_move() {
-    let mut agent = learner("codec=popart learning_rate=1e-12", 2);
+    let mut agent = learner("popart learning_rate=1e-12", 2);
     fill(&mut agent, 450, 1000.0);
     let before = values(&mut agent);
     train(&mut agent, 49);
@@ -205,7 +204,7 @@ fn popart_keeps_predictions_while_its_statistics_move() {
 
 #[test]
 fn the_error_correction_is_the_authors() {
-    let mut agent = learner("codec=compressed", 2);
+    let mut agent = learner("compressed", 2);
     fill(&mut agent, 450, 1e4);
     agent.draw();
     agent.make_targets();
@@ -224,7 +223,7 @@ fn the_error_correction_is_the_authors() {
 #[test]
 fn a_saved_learner_goes_on_bit_for_bit() {
     for pairs in
-        ["codec=spectral", "codec=popart prioritised=true", "codec=categorical dueling=true double=true"]
+        ["spectral", "popart prioritised=true", "categorical dueling=true double=true"]
     {
         let mut agent = learner(pairs, 2);
         fill(&mut agent, 700, 50.0);
@@ -259,7 +258,7 @@ fn a_saved_learner_goes_on_bit_for_bit() {
 
 #[test]
 fn values_that_are_not_finite_are_reported() {
-    let mut agent = learner("codec=compressed learning_rate=1e30 error_correction=false", 2);
+    let mut agent = learner("compressed learning_rate=1e30 error_correction=false", 2);
     fill(&mut agent, 450, 1e30);
     let error = (0..100).find_map(|_| agent.update().err()).expect("such a step size diverges");
     assert!(error.to_string().contains("learning_rate"));
@@ -269,7 +268,7 @@ fn values_that_are_not_finite_are_reported() {
 fn metrics_have_a_value_per_column() {
     for codec in builtin() {
         let kind = codec.name();
-        let mut agent = learner(&format!("codec={kind}"), 2);
+        let mut agent = learner(kind, 2);
         fill(&mut agent, 400, 3.0);
         assert!(agent.drain_metrics().iter().all(Option::is_none));
         train(&mut agent, 5);
@@ -284,7 +283,7 @@ fn metrics_have_a_value_per_column() {
 #[test]
 fn double_q_learning_chooses_with_the_online_network() {
     for double in [false, true] {
-        let mut agent = learner(&format!("codec=compressed n_step=1 double={double}"), 2);
+        let mut agent = learner(&format!("compressed n_step=1 double={double}"), 2);
         fill(&mut agent, 450, 20.0);
         agent.refresh_target();
         for _ in 0..300 {
@@ -305,7 +304,7 @@ fn double_q_learning_chooses_with_the_online_network() {
 
 #[test]
 fn importance_weights_undo_the_priorities() {
-    let mut agent = learner("codec=spectral prioritised=true priority_exponent=1 importance_exponent=1", 2);
+    let mut agent = learner("spectral prioritised=true priority_exponent=1 importance_exponent=1", 2);
     fill(&mut agent, 450, 20.0);
     let tree = &mut agent.priorities.as_mut().unwrap().tree;
     for slot in 0..450 {
