@@ -1,5 +1,6 @@
 //! How the direct convolutions are cut into blocks and warps: by an estimate of the time that each way takes.
 
+use super::device::Shape;
 use super::shapes::Precision;
 use crate::layout::Affine;
 
@@ -53,7 +54,7 @@ pub(super) struct Direct {
     /// Units of a block in shared memory at a time.
     deep: usize,
     /// Blocks of a network: shares of its units, and slices of its columns.
-    pub grid: [usize; 2],
+    grid: [usize; 2],
     /// Bytes of dynamic shared memory.
     pub shared: usize,
     /// Blocks for which a multiprocessor should have registers.
@@ -61,8 +62,14 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         32 * self.warps[0] * self.warps[1] * self.warps[2]
+    }
+
+    /// The launch for one network.
+    pub fn launch(&self) -> Shape {
+        let [shares, slices] = self.grid;
+        Shape { grid: [shares, slices, 1], threads: self.threads(), shared: self.shared }
     }
 
     /// As the argument of `__launch_bounds__`.
@@ -168,15 +175,20 @@ pub(super) struct DirectWeights {
     /// Units in shared memory at a time.
     deep: usize,
     /// Tiles of the layer's weights, and shares of the units.
-    pub tiles: usize,
-    pub shares: usize,
+    tiles: usize,
+    shares: usize,
     pub shared: usize,
     resident: usize,
 }
 
 impl DirectWeights {
-    pub fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         32 * self.warps[0] * self.warps[1] * self.warps[2]
+    }
+
+    /// The launch for one network.
+    pub fn launch(&self) -> Shape {
+        Shape { grid: [self.tiles, self.shares, 1], threads: self.threads(), shared: self.shared }
     }
 
     /// As the argument of `__launch_bounds__`.

@@ -10,8 +10,10 @@
 mod compile;
 mod device;
 mod direct;
+mod linear;
 mod net;
 mod networks;
+mod plan;
 mod shapes;
 mod source;
 mod warpgroups;
@@ -20,5 +22,5 @@ pub use compile::{Module, check, has_compiler};
 pub use device::{Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Rank, Shape, Stream};
 pub use net::net_header;
 pub use networks::{Member, Networks, Pass, Weights};
-pub use shapes::{Precision, Trunk};
-pub use source::{Target, network_source};
+pub use shapes::{Precision, Target, Trunk};
+pub use source::network_source;

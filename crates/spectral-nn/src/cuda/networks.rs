@@ -3,10 +3,10 @@
 mod backward;
 
 use super::device::{Arg, CudaError, Device, Event, Kernel, Memory, Shape, Stream};
-use super::direct::Direct;
 use super::net::Net;
-use super::shapes::{Precision, Trunk};
-use super::source::{Size, Target, network_source, passes_apart};
+use super::plan::{ForwardKernel, LayerPlan, NetworkPlan, passes_apart};
+use super::shapes::{Precision, Target, Trunk};
+use super::source;
 use crate::architecture::Input;
 use backward::Backward;
 
@@ -55,13 +55,9 @@ pub enum Pass {
 /// Nothing here waits: passes are queued on a stream, usually to be captured as a graph.
 #[derive(Debug)]
 pub struct Networks {
-    trunk: Trunk,
-    outputs: Vec<usize>,
-    batch: usize,
+    plan: NetworkPlan,
     pitch: usize,
     scale: f32,
-    target: Target,
-    precision: Precision,
     /// Online, target, first and second moments; agent after agent.
     vectors: [Memory; 4],
     /// Copies of the first two in bf16, where a layer is multiplied by them; kept up to date for such layers.
@@ -93,11 +89,36 @@ struct Stage {
     tickets: Memory,
 }
 
-/// The shape of a direct convolution for one network, whose kernel is told what it needs.
-fn direct_shape(kernel: &Kernel, direct: &Direct) -> Result<Shape, CudaError> {
-    kernel.allow_shared(direct.shared)?;
-    let [shares, slices] = direct.grid;
-    Ok(Shape { grid: [shares, slices, 1], threads: direct.threads(), shared: direct.shared })
+impl Stage {
+    /// For so many networks, of which each has so many bytes of outputs.
+    fn new(
+        device: &Device,
+        kernel: Kernel,
+        way: &ForwardKernel,
+        networks: usize,
+        bytes: usize,
+    ) -> Result<Stage, CudaError> {
+        // Splits of a product are added up by whoever is last.
+        let (tiles, sums) = way.cut().map_or((0, 0), |cut| {
+            let sums = if cut.splits > 1 { cut.tile.rows * cut.tile.columns * cut.splits } else { 0 };
+            (networks * cut.tiles, sums)
+        });
+        Ok(Stage {
+            shape: launch_of(&kernel, way.launch())?,
+            kernel,
+            output: device.zeros(networks * bytes)?,
+            workspace: device.zeros(4 * tiles * sums)?,
+            tickets: device.zeros(4 * tiles)?,
+        })
+    }
+}
+
+/// Tells a kernel how much shared memory it will have.
+fn launch_of(kernel: &Kernel, shape: Shape) -> Result<Shape, CudaError> {
+    if shape.shared > 0 {
+        kernel.allow_shared(shape.shared)?;
+    }
+    Ok(shape)
 }
 
 /// The bf16 next to a number, to even where two are; as the device rounds.
@@ -137,9 +158,8 @@ impl Networks {
         let (processors, shared) = (info.multiprocessors, info.shared_per_block);
         let (hopper, warpgroups) = (info.capability >= (9, 0), info.has_warpgroups());
         let target = Target { processors, hopper, warpgroups, shared };
-        let size = Size { outputs, batch, target, precision };
-        let module =
-            device.compile("networks", &network_source(&trunk, outputs, batch, target, precision), true)?;
+        let plan = NetworkPlan::new(&trunk, outputs, batch, target, precision);
+        let module = device.compile("networks", &source::text(&plan), true)?;
         let mut starts = Vec::with_capacity(outputs.len());
         let mut floats = 0;
         for &width in outputs {
@@ -150,61 +170,31 @@ impl Networks {
         let (agents, act) = (outputs.len(), precision.activation());
         let element = if matches!(trunk.input, Input::Planes { .. }) { 1 } else { 4 };
         let input = trunk.input_len() * element;
-        let pitch = size.widest().next_multiple_of(8);
+        let pitch = plan.widest().next_multiple_of(8);
         let stage = |l: usize, acting: bool| -> Result<Stage, CudaError> {
             let layer = trunk.layer(l);
-            let mut cut = size.forward(&trunk, l, acting);
-            let direct = size.direct_forward(&trunk, l, acting);
-            let warpgroups = size.warpgroup_forward(&trunk, l, acting);
-            let short = trunk.short_head(l, if acting { 1 } else { batch }, precision);
-            if direct.is_some() || warpgroups.is_some() || short {
-                cut.splits = 1;
-            }
-            let (name, samples) = if acting { ("act", agents) } else { ("forward", 2 * agents * batch) };
-            let bytes = if layer.filters == 0 { 4 * pitch } else { act * layer.output_len() };
-            let sums = if cut.splits > 1 { cut.tile.rows * cut.tile.columns * cut.splits } else { 0 };
-            let tiles = cut.tiles * if acting { agents } else { 2 * agents };
-            let kernel = module.kernel(&format!("{name}_{l}"))?;
-            let shape = match (warpgroups, direct) {
-                (Some(way), _) => way.shape(&kernel)?,
-                (None, Some(direct)) => direct_shape(&kernel, &direct)?,
-                (None, None) if short => Shape::new([size.widest().div_ceil(16), 1, 1], 256),
-                (None, None) if size.copied(&trunk, l) => {
-                    let shared = cut.copied_shared(false);
-                    kernel.allow_shared(shared)?;
-                    Shape { grid: [cut.tiles, cut.splits, 1], threads: cut.tile.threads(), shared }
-                }
-                (None, None) => Shape::new([cut.tiles, cut.splits, 1], cut.tile.threads()),
+            let own = &plan.layers[l];
+            let (name, way, networks, samples) = match acting {
+                true => ("act", &own.acting, agents, 1),
+                false => ("forward", &own.forward, 2 * agents, batch),
             };
-            Ok(Stage {
-                kernel,
-                shape,
-                output: device.zeros(samples * bytes)?,
-                workspace: device.zeros(4 * tiles * sums)?,
-                tickets: device.zeros(4 * tiles)?,
-            })
+            let bytes = if layer.filters == 0 { 4 * pitch } else { act * layer.output_len() };
+            Stage::new(device, module.kernel(&format!("{name}_{l}"))?, way, networks, samples * bytes)
         };
-        let layers = 0..trunk.all().len();
+        let layers = 0..plan.layers.len();
         let training = layers.clone().map(|l| stage(l, false)).collect::<Result<_, _>>()?;
         let acting = layers.clone().map(|l| stage(l, true)).collect::<Result<_, _>>()?;
-        let backward =
-            layers.map(|l| Backward::new(device, &module, &trunk, l, size)).collect::<Result<_, _>>()?;
+        let backward = layers.map(|l| Backward::new(device, &module, &plan, l)).collect::<Result<_, _>>()?;
         let scale = if element == 1 { 1.0 / 255.0 } else { 1.0 };
-        let halves = if (0..trunk.all().len()).any(|l| size.by_copies(&trunk, l)) {
-            Some([device.zeros(2 * floats)?, device.zeros(2 * floats)?])
-        } else {
-            None
+        let halves = match plan.layers.iter().any(LayerPlan::reads_copies) {
+            true => Some([device.zeros(2 * floats)?, device.zeros(2 * floats)?]),
+            false => None,
         };
         let minibatch = device.zeros(2 * agents * batch * input)?;
-        let planes =
-            if size.planes_apart(&trunk) { Some(name_planes(device, &trunk, &minibatch)?) } else { None };
+        let planes = if plan.planes_apart { Some(name_planes(device, &trunk, &minibatch)?) } else { None };
         Ok(Networks {
-            outputs: outputs.to_vec(),
-            batch,
             pitch,
             scale,
-            target,
-            precision,
             vectors: [vector()?, vector()?, vector()?, vector()?],
             halves,
             starts,
@@ -220,7 +210,7 @@ impl Networks {
             forks: [device.mark()?, device.mark()?, device.mark()?],
             joins: [device.mark()?, device.mark()?, device.mark()?],
             sides: [device.stream()?, device.stream()?, device.stream()?],
-            trunk,
+            plan,
         })
     }
 
@@ -229,7 +219,7 @@ impl Networks {
     /// # Panics
     /// If there is not one entry per network.
     pub fn connect(&self, members: &[Member]) -> Result<(), CudaError> {
-        assert_eq!(members.len(), self.outputs.len(), "one entry per network");
+        assert_eq!(members.len(), self.plan.agents(), "one entry per network");
         let entry = |(agent, m): (usize, &Member)| Net {
             online: self.address(Weights::Online, agent).into(),
             target: self.address(Weights::Target, agent).into(),
@@ -241,7 +231,7 @@ impl Networks {
             beta1: m.beta1 as f32,
             beta2: m.beta2 as f32,
             epsilon: m.epsilon as f32,
-            outputs: self.outputs[agent] as u32,
+            outputs: self.plan.outputs[agent] as u32,
             online_half: self.half_address(Weights::Online, agent).into(),
             target_half: self.half_address(Weights::Target, agent).into(),
         };
@@ -265,7 +255,7 @@ impl Networks {
 
     /// How many numbers a network has.
     pub fn parameters(&self, agent: usize) -> usize {
-        self.trunk.parameters(self.outputs[agent])
+        self.plan.trunk.parameters(self.plan.outputs[agent])
     }
 
     /// Copies numbers of a network to the device, in the canonical [layout](crate::layout).
@@ -321,7 +311,7 @@ impl Networks {
 
     /// The address of a pass's outputs: [agent][sample][pitch].
     pub fn outputs(&self, pass: Pass) -> u64 {
-        let half = 4 * self.outputs.len() * self.batch * self.pitch;
+        let half = 4 * self.plan.agents() * self.plan.batch * self.pitch;
         self.output_memory().offset(if pass == Pass::Target { half } else { 0 })
     }
 
@@ -344,7 +334,7 @@ impl Networks {
     /// Queues the hidden layers of both networks, online on the states and target on the next states.
     pub fn queue_hidden(&self, stream: &Stream) -> Result<(), CudaError> {
         let hidden = self.training.len() - 1;
-        (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, 2 * self.outputs.len()))
+        (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, 2 * self.plan.agents()))
     }
 
     /// Queues everything up to the online networks' last hidden layer: the hidden layers of both networks, the target
@@ -354,7 +344,7 @@ impl Networks {
         stream: &Stream,
         targets: impl FnOnce(&Stream) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
-        let agents = self.outputs.len();
+        let agents = self.plan.agents();
         if !passes_apart(agents) {
             self.queue_hidden(stream)?;
             self.queue_head(stream, Pass::Target)?;
@@ -372,8 +362,8 @@ impl Networks {
 
     /// Queues the head of one of the networks, after [`queue_hidden`](Self::queue_hidden).
     pub fn queue_head(&self, stream: &Stream, pass: Pass) -> Result<(), CudaError> {
-        let first = if pass == Pass::Target { self.outputs.len() } else { 0 };
-        self.queue_forward(stream, &self.training, self.training.len() - 1, first, self.outputs.len())
+        let first = if pass == Pass::Target { self.plan.agents() } else { 0 };
+        self.queue_forward(stream, &self.training, self.training.len() - 1, first, self.plan.agents())
     }
 
     /// Queues the online networks' pass over the observations to act on. Its first kernel may start before the one queued
@@ -381,7 +371,7 @@ impl Networks {
     /// parameters, and must have been launched after all that does.
     pub fn queue_acting(&self, stream: &Stream) -> Result<(), CudaError> {
         (0..self.acting.len())
-            .try_for_each(|l| self.queue_forward(stream, &self.acting, l, 0, self.outputs.len()))
+            .try_for_each(|l| self.queue_forward(stream, &self.acting, l, 0, self.plan.agents()))
     }
 
     fn queue_forward(
@@ -394,13 +384,13 @@ impl Networks {
     ) -> Result<(), CudaError> {
         let acting = std::ptr::eq(stages.as_ptr(), self.acting.as_ptr());
         let own_input = if acting { &self.acting_input } else { self.minibatch() };
-        let (stage, layer) = (&stages[l], self.trunk.layer(l));
+        let (stage, layer) = (&stages[l], self.plan.trunk.layer(l));
         let input = if l == 0 { own_input } else { &stages[l - 1].output };
         let pitch = if layer.filters == 0 { self.pitch } else { layer.filters };
         let shape = of_networks(&stage.shape, networks);
         let args = [
             (&self.nets).into(),
-            Arg::Int(self.outputs.len() as i32),
+            Arg::Int(self.plan.agents() as i32),
             Arg::Int(first as i32),
             input.into(),
             (&stage.output).into(),
@@ -417,7 +407,7 @@ impl Networks {
 
     /// Whether kernels of acting start early: see [`Stream::launch_early`].
     pub fn starts_early(&self) -> bool {
-        self.target.hopper
+        self.plan.target.hopper
     }
 
     fn scale_of(&self, l: usize) -> f32 {

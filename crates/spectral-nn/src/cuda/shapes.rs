@@ -1,6 +1,7 @@
 //! How the work of a layer is cut into tiles: by shapes and by how many multiprocessors have to be kept busy.
 
-use super::source::{STREAM_INPUTS, STREAM_WARPS, Target, backward_shared, stream_shared};
+use super::device::Shape;
+use super::linear::{STREAM_INPUTS, STREAM_WARPS, backward_shared, stream_shared};
 use crate::architecture::{Architecture, ArchitectureError, Input};
 use crate::layout::{Affine, Plan};
 
@@ -42,6 +43,19 @@ impl Precision {
     fn chunk(self) -> usize {
         if self == Precision::Bf16 { 32 } else { 16 }
     }
+}
+
+/// What the kernels must know of the device that they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Multiprocessors, all of which are to be kept busy.
+    pub processors: usize,
+    /// Whether it has Hopper's bulk copies (compute capability 9.0 and later).
+    pub hopper: bool,
+    /// Whether warpgroups can use its tensor cores as Hopper's can (compute capability 9.0 alone).
+    pub warpgroups: bool,
+    /// Bytes of shared memory that a block may have.
+    pub shared: usize,
 }
 
 /// Warps that a multiprocessor should have to choose from, so that some can work while others wait for memory.
@@ -240,6 +254,11 @@ impl Cut {
         let most = if may_split { (chunks / 4).clamp(1, 64) } else { 1 };
         let splits = (1..=most).min_by_key(time).unwrap_or(1);
         Cut { tile, tiles, splits }
+    }
+
+    /// The launch for one network.
+    pub fn launch(&self) -> Shape {
+        Shape::new([self.tiles, self.splits, 1], self.tile.threads())
     }
 
     pub fn forward(

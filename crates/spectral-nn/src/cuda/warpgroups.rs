@@ -1,6 +1,6 @@
 //! How convolutions by warpgroups are cut into blocks: by an estimate of the time that each way takes.
 
-use super::device::{CudaError, Kernel, Shape};
+use super::device::Shape;
 use crate::layout::Affine;
 
 /// Bytes of shared memory of a multiprocessor.
@@ -20,9 +20,9 @@ pub(super) struct Warpgroups {
     /// Warpgroups of a block.
     groups: usize,
     /// Blocks of a network.
-    pub grid: [usize; 2],
+    grid: [usize; 2],
     /// Bytes of dynamic shared memory.
-    pub shared: usize,
+    shared: usize,
     /// Blocks for which a multiprocessor should have registers.
     resident: usize,
 }
@@ -90,7 +90,7 @@ fn share(units: usize, unit: usize, start: usize, networks: usize, places: usize
 }
 
 impl Warpgroups {
-    pub fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         128 * self.groups
     }
 
@@ -114,11 +114,10 @@ impl Warpgroups {
         (format!("{}, {}", self.threads(), self.resident), text)
     }
 
-    /// The launch for one network, whose kernel is told what it needs.
-    pub fn shape(&self, kernel: &Kernel) -> Result<Shape, CudaError> {
-        kernel.allow_shared(self.shared)?;
+    /// The launch for one network.
+    pub fn launch(&self) -> Shape {
         let [x, y] = self.grid;
-        Ok(Shape { grid: [x, y, 1], threads: self.threads(), shared: self.shared })
+        Shape { grid: [x, y, 1], threads: self.threads(), shared: self.shared }
     }
 
     /// The forward pass of a layer, whose input are planes of bytes or bf16, unless its shape does not suit.
