@@ -1,4 +1,4 @@
-//! A value codec of your own against a built-in one: `cargo run --release -p spectral-train --example own_codec`
+//! A value codec of your own against a built-in one: `cargo run --release -p spectral-rl-train --example own_codec`
 //! (a number after `--` changes the frames per agent).
 //!
 //! The idea tried here: let the network learn asinh(value). It is linear around zero, logarithmic far out and, unlike the

@@ -1,4 +1,4 @@
-//! A task of your own, trained, saved, resumed and measured: `cargo run --release -p spectral-train --example own_task`.
+//! A task of your own, trained, saved, resumed and measured: `cargo run --release -p spectral-rl-train --example own_task`.
 //!
 //! *Double or nothing.* A stake of 1 lies on the table for eight turns. Each turn shows a coin with its odds. `play` doubles
 //! the stake or loses it, `pass` waits for another coin, `bank` takes the stake home. What is still on the table after the

@@ -52,3 +52,8 @@ pub mod learner;
 pub mod lockstep;
 pub mod replay;
 pub mod settings;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -36,3 +36,8 @@ pub mod rng;
 pub mod schedule;
 pub mod squash;
 pub mod tabular;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

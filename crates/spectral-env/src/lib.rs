@@ -37,3 +37,8 @@ pub use picture::{Colour, Picture};
 pub use registry::{MOST_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOptions, make, tasks};
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
 pub use spectral_core::rng::{Purpose, Stream};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

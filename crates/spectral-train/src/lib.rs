@@ -25,3 +25,8 @@ pub mod sinks;
 pub mod store;
 pub mod trainer;
 pub mod workshop;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
