@@ -8,7 +8,7 @@ python=${SPECTRAL_PYTHON:-python3}
 frames=${FRAMES:-8000}
 [ $# -gt 0 ] || set -- pong atlantis ms_pacman video_pinball
 roms=$("$python" -c "import ale_py, os; print(os.path.join(os.path.dirname(ale_py.__file__), 'roms'))")
-cargo build --quiet --release -p spectral-atari --example atari_preprocess
+cargo build --quiet --release -p spectral-rl-atari --example atari_preprocess
 target=${CARGO_TARGET_DIR:-target}
 printf '%-20s %10s %10s %7s   %s\n' game ours ale ratio 'a step of ours: emulation + preprocessing'
 for game in "$@"; do

@@ -10,7 +10,7 @@ seconds=${SECONDS_EACH:-5}
 [ $# -gt 0 ] || set -- pong ms_pacman
 roms=$("$python" -c "import ale_py, os; print(os.path.join(os.path.dirname(ale_py.__file__), 'roms'))")
 if [ -z "${ATARI_SCALING:-}" ]; then
-    cargo build --quiet --release -p spectral-atari --example atari_scaling
+    cargo build --quiet --release -p spectral-rl-atari --example atari_scaling
     ATARI_SCALING=${CARGO_TARGET_DIR:-target}/release/examples/atari_scaling
 fi
 measure() {

@@ -7,7 +7,7 @@ python=${SPECTRAL_PYTHON:-python3}
 frames=${FRAMES:-3000}
 [ $# -gt 0 ] || set -- pong atlantis ms_pacman video_pinball
 roms=$("$python" -c "import ale_py, os; print(os.path.join(os.path.dirname(ale_py.__file__), 'roms'))")
-cargo build --quiet --release -p spectral-atari --example atari_speed
+cargo build --quiet --release -p spectral-rl-atari --example atari_speed
 target=${CARGO_TARGET_DIR:-target}
 printf '%-20s %10s %10s %7s %10s %10s %7s\n' game ours ale ratio 'ours drawn' 'ale drawn' ratio
 for game in "$@"; do

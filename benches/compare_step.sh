@@ -12,7 +12,7 @@ rounds=${1:-5}
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-cargo build --release --quiet -p spectral-nn --example step_bench
+cargo build --release --quiet -p spectral-rl-nn --example step_bench
 ours=${CARGO_TARGET_DIR:-target}/release/examples/step_bench
 round=1
 while [ "$round" -le "$rounds" ]; do

@@ -5,7 +5,7 @@
 
 Trains every demo agent with every rate on tuning seeds (101 to 103, which no reported figure uses), reads the final scores
 with `spectral report --json` and writes one row per (task, agent, rate) to benches/results/learning-rates.csv. The rate with
-the highest mean final score is marked; configs/experiments/demo-*.toml hold the marked ones. Finished runs are not repeated.
+the highest mean final score is marked; crates/spectral-train/configs/experiments/demo-*.toml hold the marked ones. Finished runs are not repeated.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/search"), help="folder for the runs")
     options = parser.parse_args()
     rows = []
-    for experiment in sorted((ROOT / "configs" / "experiments").glob("demo-*.toml")):
+    for experiment in sorted((ROOT / "crates" / "spectral-train" / "configs" / "experiments").glob("demo-*.toml")):
         task = experiment.stem.removeprefix("demo-")
         scores = {}
         for rate in RATES:

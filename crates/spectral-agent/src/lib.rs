@@ -53,3 +53,8 @@ pub mod replay;
 pub mod settings;
 #[cfg(feature = "testing")]
 pub mod testing;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

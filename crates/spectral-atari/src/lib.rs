@@ -5,3 +5,8 @@ pub mod machine;
 pub mod preprocess;
 pub mod roms;
 pub mod task;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

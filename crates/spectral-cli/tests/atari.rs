@@ -18,17 +18,17 @@ fn missing_roms_are_named_with_the_command_that_mends_it() {
         let words = [".bin does not exist", "spectral roms install", "MD5"];
         run(&format!("train --task {task} --frames 100")).code(3).says(&words);
     }
-    run("train --task atari/pogn").code(2).says(&["did you mean `atari/pong`"]);
+    run("train --task atari/pogn").code(2).says(&["did you mean 'atari/pong'"]);
     run("train --task exponential-pogn").code(2).says(&["'exponential-pong"]);
-    run("train --task atari/pong --set observation=vector").code(2).says(&["pixels"]);
+    run("train --task atari/pong --set observation=vector").code(2).says(&["atari/pong has no setting 'observation'"]);
     // Modes and difficulties are checked before ROMs are.
     run("train --task atari/pong --mode 7")
         .code(2)
         .says(&["'mode' cannot be '7'", "one of 0, 1 (atari/pong"]);
     run("train --task atari/pong --difficulty hard").code(2).says(&["'difficulty'", "auto | a whole number"]);
     run("play --task atari/breakout --set difficulty=2").code(2).says(&["one of 0, 1 (atari/breakout"]);
-    run("train --task ponglantis --mode 0").code(2).says(&["ponglantis has none"]);
-    run("train --task 2048 --difficulty 1").code(2).says(&["2048 has none"]);
+    run("train --task ponglantis --mode 0").code(2).says(&["ponglantis has no setting 'mode'"]);
+    run("train --task 2048 --difficulty 1").code(2).says(&["2048 has no setting 'difficulty'"]);
     run("play --run nowhere --mode 1").code(2).says(&["that it was trained in"]);
     let listed: serde_json::Value = serde_json::from_str(&run("roms list --json").code(0).out).unwrap();
     assert!(listed.as_array().unwrap().len() >= 57);

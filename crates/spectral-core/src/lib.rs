@@ -40,3 +40,8 @@ pub mod schedule;
 pub mod settings;
 pub mod squash;
 pub mod tabular;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

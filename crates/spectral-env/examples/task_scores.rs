@@ -2,7 +2,7 @@
 //! that dynamic programming gives: the figures in `docs/tasks/`.
 //!
 //! ```text
-//! cargo run --release -p spectral-env --example task_scores
+//! cargo run --release -p spectral-rl-env --example task_scores
 //! ```
 
 use spectral_env::analysis::{

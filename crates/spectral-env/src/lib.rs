@@ -38,3 +38,8 @@ pub use registry::{MAX_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOpt
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
 pub use spectral_core::nearest::nearest;
 pub use spectral_core::rng::{Purpose, Stream};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! Times the passes of the Nature network on a GPU: `cargo run --release -p spectral-nn --example gpu_passes -- [P…]`. With
+//! Times the passes of the Nature network on a GPU: `cargo run --release -p spectral-rl-nn --example gpu_passes -- [P…]`. With
 //! `fp32`, `tf32` or `bf16` among the words, only in that precision; with `once`, each pass runs once, for a profiler.
 
 use spectral_nn::cuda::{

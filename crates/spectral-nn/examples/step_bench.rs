@@ -1,7 +1,7 @@
 //! Prints the time of a training step of each standard network.
 //!
 //! ```text
-//! cargo run --release -p spectral-nn --example step_bench -- [--json] [--net NAME] [--threads N] [--seconds S] [--gemm]
+//! cargo run --release -p spectral-rl-nn --example step_bench -- [--json] [--net NAME] [--threads N] [--seconds S] [--gemm]
 //! ```
 
 use spectral_nn::bench::{gemm_gflops, standard, time_step};

@@ -27,3 +27,8 @@ pub use architecture::{Architecture, ArchitectureError, Head, Input, Layer};
 pub use backend::{AdamBuffers, AdamSettings, Backend, Pass};
 pub use cpu::{Cpu, Floats, Instructions, Samples};
 pub use network::{Network, Which};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -134,3 +134,8 @@ fn write(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportE
     output::write_file(folder, "report.html", page.as_bytes())?;
     Ok(summary)
 }
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -147,3 +147,8 @@ pub mod prelude {
     pub use spectral_train::registry::Registry;
     pub use spectral_train::trainer::AgentProgress;
 }
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -28,3 +28,8 @@ pub mod run_dir;
 pub mod run_file;
 pub mod store;
 pub mod trainer;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! The protocols and experiments that come with Spectral: TOML files of `configs/`, compiled in.
+//! The protocols and experiments that come with Spectral: the TOML files of this crate's `configs/`, compiled in.
 
 /// A named set of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub fn opening_comment(text: &str) -> String {
 
 macro_rules! presets {
     ($folder:literal: $($name:literal),*) => {
-        &[$(Preset { name: $name, text: include_str!(concat!("../../../configs/", $folder, "/", $name, ".toml")) }),*]
+        &[$(Preset { name: $name, text: include_str!(concat!("../configs/", $folder, "/", $name, ".toml")) }),*]
     };
 }
 

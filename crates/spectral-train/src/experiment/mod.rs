@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_folder_and_the_list_are_the_same() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/experiments");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/experiments");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
