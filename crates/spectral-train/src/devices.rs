@@ -7,7 +7,7 @@ use crate::plan::{AgentPlan, Plan};
 use crate::store::SEGMENT_BYTES;
 use crate::workshop::Workshop;
 use spectral_agent::codecs::Codec;
-use spectral_agent::gpu::{CudaGroup, Trainee, memory_bytes as gpu_bytes, spills};
+use spectral_agent::gpu::{AgentSpec, CudaGroup, host_resident, memory_bytes as gpu_bytes};
 use spectral_agent::learner::architecture;
 use spectral_agent::lockstep::{DeviceFailure, Group};
 use spectral_agent::replay::Replay;
@@ -155,12 +155,12 @@ pub fn open(
     let Some(first) = members.first() else {
         return Err(DeviceFailure("a group needs at least one agent".into()));
     };
-    let trainees = members.iter().map(|m| trainee(m.plan, m.codec.clone())).collect();
-    Ok(Box::new(CudaGroup::with_spilt(&device, precision.arithmetic(), first.task, trainees, spilt)?))
+    let specs = members.iter().map(|m| spec(m.plan, m.codec.clone())).collect();
+    Ok(Box::new(CudaGroup::with_host_resident(&device, precision.arithmetic(), first.task, specs, spilt)?))
 }
 
-fn trainee(plan: &AgentPlan, codec: Arc<dyn Codec>) -> Trainee {
-    Trainee { settings: plan.settings.clone(), codec, seed: plan.seed }
+fn spec(plan: &AgentPlan, codec: Arc<dyn Codec>) -> AgentSpec {
+    AgentSpec { settings: plan.settings.clone(), codec, seed: plan.seed }
 }
 
 impl Precision {
@@ -211,10 +211,10 @@ fn describe_one(number: usize) -> String {
 
 /// What a population needs when a GPU trains it. Observations of agents that the GPU has no room for lie in main memory.
 pub fn need(plan: &Plan, workshop: &Workshop, task: &TaskSpec, gpu: &Gpu) -> Result<Need, TrainError> {
-    let members = plan.agents.iter().map(|agent| Ok(trainee(agent, workshop.codec(agent)?)));
-    let trainees: Vec<Trainee> = members.collect::<Result<_, TrainError>>()?;
-    let (fixed, frames) = gpu_bytes(task, &trainees, plan.precision.arithmetic())?;
-    let spilt = spills(gpu.free_bytes, fixed, &frames);
+    let members = plan.agents.iter().map(|agent| Ok(spec(agent, workshop.codec(agent)?)));
+    let specs: Vec<AgentSpec> = members.collect::<Result<_, TrainError>>()?;
+    let (fixed, frames) = gpu_bytes(task, &specs, plan.precision.arithmetic())?;
+    let spilt = host_resident(gpu.free_bytes, fixed, &frames);
     let mut need = Need { device: fixed, host: HOST_BYTES, spilt };
     for (frames, spilt) in frames.into_iter().zip(&need.spilt) {
         *(if *spilt { &mut need.host } else { &mut need.device }) += frames;

@@ -1,10 +1,10 @@
 //! A group of learners on the CPU: what a device's group is measured against, and what the pipeline around it is tested with.
 
-use super::{Decision, DeviceFailure, Group, Seen};
+use super::{Decision, DeviceFailure, Group, ObservationRef};
 use crate::learner::Learner;
-use crate::replay::{Outcome, Stacks};
+use crate::replay::{Observations, Outcome};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::{Observation, ObservationSpec};
+use spectral_env::Observation;
 use std::ops::Range;
 
 /// Learners that step together, one after the other, on the thread that submits.
@@ -12,13 +12,14 @@ use std::ops::Range;
 /// ```
 /// use spectral_agent::codecs::build;
 /// use spectral_agent::learner::Learner;
-/// use spectral_agent::lockstep::{CpuGroup, Group, Seen};
+/// use spectral_agent::lockstep::{CpuGroup, Group, ObservationRef};
 /// use spectral_agent::settings::AgentSettings;
 /// let env = spectral_env::make("catch-scale", &Default::default())?;
 /// let settings = AgentSettings { replay: 100, ..Default::default() };
 /// let learner = Learner::new(settings.clone(), build(&settings)?, env.spec(), 1)?;
 /// let mut group = CpuGroup::new(vec![learner]);
-/// group.stage(0, None, Seen::Vector(&vec![0.5; env.spec().observation.len()]));
+/// let seen = vec![0.5; env.spec().observation.len()];
+/// group.stage(0, None, Some(ObservationRef::Floats(&seen)));
 /// group.submit(false, false)?;
 /// assert!(group.wait()?[0].action < 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -30,7 +31,7 @@ pub struct CpuGroup {
 
 struct Member {
     learner: Learner,
-    observation: Stacks,
+    observation: Observations,
     outcome: Option<Outcome>,
     staged: bool,
     /// As in [`Decision`]; known once the answer has been given, so told with the next.
@@ -41,14 +42,7 @@ impl CpuGroup {
     /// A group of these learners.
     pub fn new(learners: Vec<Learner>) -> Self {
         let member = |learner: Learner| {
-            // One observation, not a stack of them: replay does the stacking.
-            let observation = match learner.replay().spec() {
-                ObservationSpec::Planes { channels, height, width, .. } => {
-                    ObservationSpec::Planes { channels, height, width, stack: 1 }
-                }
-                vector => vector,
-            };
-            let observation = Stacks::new(observation, 1);
+            let observation = Observations::new(learner.replay().spec(), 1);
             Member { learner, observation, outcome: None, staged: false, not_finite: None }
         };
         let members: Vec<Member> = learners.into_iter().map(member).collect();
@@ -72,8 +66,8 @@ impl Member {
 
     fn observe(&mut self) -> usize {
         match (self.learner.observation(), &self.observation) {
-            (Observation::Planes(to), Stacks::Bytes(from)) => to.copy_from_slice(from),
-            (Observation::Vector(to), Stacks::Floats(from)) => to.copy_from_slice(from),
+            (Observation::Planes(to), Observations::Bytes(from)) => to.copy_from_slice(from),
+            (Observation::Vector(to), Observations::Floats(from)) => to.copy_from_slice(from),
             _ => unreachable!("the buffer is made from the replay's own spec"),
         }
         self.learner.act()
@@ -85,11 +79,12 @@ impl Group for CpuGroup {
         self.members.len()
     }
 
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
         let member = &mut self.members[agent];
         match (observation, &mut member.observation) {
-            (Seen::Planes(from), Stacks::Bytes(to)) => to.copy_from_slice(from),
-            (Seen::Vector(from), Stacks::Floats(to)) => to.copy_from_slice(from),
+            (Some(ObservationRef::Bytes(from)), Observations::Bytes(to)) => to.copy_from_slice(from),
+            (Some(ObservationRef::Floats(from)), Observations::Floats(to)) => to.copy_from_slice(from),
+            (None, _) => panic!("no buffer was lent that the observation could be in"),
             _ => panic!("the observation is not of the kind that the task says"),
         }
         (member.outcome, member.staged) = (outcome, true);

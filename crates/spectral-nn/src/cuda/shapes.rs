@@ -73,7 +73,7 @@ const COPIED_STAGES_ALONG: usize = 2;
 const COPIED_BLOCKS: usize = 5;
 
 /// The largest batch for which a layer's backward pass keeps its sums in registers.
-const LARGEST_FUSED: usize = 64;
+const MAX_FUSED_BATCH: usize = 64;
 
 /// What the networks of a population share: the input and the hidden layers. Heads have widths of their own.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ impl Trunk {
     pub(super) fn fused(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
         let layer = self.layer(l);
         let fits = backward_shared(layer.filters == 0, batch, precision) <= target.shared;
-        layer.is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED && fits
+        layer.is_linear() && precision != Precision::Fp32 && batch <= MAX_FUSED_BATCH && fits
     }
 
     /// Whether layer l, whose backward pass is `linear_backward`, takes its step in a launch of its own: a head's weights are few,
@@ -141,7 +141,7 @@ impl Trunk {
 
     /// Whether layer l is a head whose forward pass has a kernel of its own: see `head.cuh`.
     pub(super) fn short_head(&self, l: usize, batch: usize, precision: Precision) -> bool {
-        self.layer(l).filters == 0 && precision != Precision::Fp32 && batch <= LARGEST_FUSED
+        self.layer(l).filters == 0 && precision != Precision::Fp32 && batch <= MAX_FUSED_BATCH
     }
 
     /// Whether layer l's parameters stream through shared memory as they are trained: see `stream.cuh`.

@@ -5,9 +5,8 @@ use crate::devices::Member;
 use crate::error::TrainError;
 use crate::plan::{AgentPlan, Plan};
 use crate::workshop::Workshop;
-use spectral_agent::lockstep::{Lent, Seen};
-use spectral_agent::replay::Outcome;
-use spectral_env::{Observation, ObservationSpec};
+use spectral_agent::lockstep::{ObservationBuffer, ObservationRef};
+use spectral_agent::replay::{Observations, Outcome};
 
 /// What threads do with an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +41,16 @@ pub(super) struct Seat {
 
 /// Where the task leaves its observation.
 enum Buffer {
-    Bytes(Vec<u8>),
-    Floats(Vec<f32>),
+    Owned(Observations),
     /// In memory that the device reads itself.
-    LentBytes(Box<dyn Lent>),
-    LentFloats(Box<dyn Lent>),
+    Lent(Box<dyn ObservationBuffer>),
 }
 
 impl Seat {
     pub(super) fn new(plan: &Plan, agent: &AgentPlan, workshop: &Workshop) -> Result<Self, TrainError> {
         let actor = Actor::new(plan, agent, workshop)?;
         let spec = actor.task().observation;
-        let observation = match spec {
-            ObservationSpec::Planes { .. } => Buffer::Bytes(vec![0; spec.len()]),
-            ObservationSpec::Vector { len } => Buffer::Floats(vec![0.0; len]),
-        };
+        let observation = Buffer::Owned(Observations::new(spec, 1));
         let (greedy, outcome, takes_part, unlogged, failure) = (0, None, false, false, None);
         Ok(Seat { actor, observation, greedy, outcome, takes_part, unlogged, failure })
     }
@@ -67,20 +61,16 @@ impl Seat {
     }
 
     /// The observation that the device is to act on.
-    pub(super) fn seen(&self) -> Seen<'_> {
+    pub(super) fn seen(&self) -> Option<ObservationRef<'_>> {
         match &self.observation {
-            Buffer::Bytes(bytes) => Seen::Planes(bytes),
-            Buffer::Floats(floats) => Seen::Vector(floats),
-            Buffer::LentBytes(_) | Buffer::LentFloats(_) => Seen::Lent,
+            Buffer::Owned(observation) => Some(observation.samples()),
+            Buffer::Lent(_) => None,
         }
     }
 
     /// Has the task leave its observations there from now on.
-    pub(super) fn borrow(&mut self, room: Box<dyn Lent>) {
-        self.observation = match self.actor.task().observation {
-            ObservationSpec::Planes { .. } => Buffer::LentBytes(room),
-            ObservationSpec::Vector { .. } => Buffer::LentFloats(room),
-        };
+    pub(super) fn borrow(&mut self, buffer: Box<dyn ObservationBuffer>) {
+        self.observation = Buffer::Lent(buffer);
     }
 
     pub(super) fn work(&mut self, phase: Phase) {
@@ -89,10 +79,8 @@ impl Seat {
         }
         if self.takes_part && phase != Phase::Last {
             self.actor.begin(match &mut self.observation {
-                Buffer::Bytes(bytes) => Observation::Planes(bytes),
-                Buffer::Floats(floats) => Observation::Vector(floats),
-                Buffer::LentBytes(room) => Observation::Planes(room.bytes()),
-                Buffer::LentFloats(room) => Observation::Vector(room.floats()),
+                Buffer::Owned(observation) => observation.all(),
+                Buffer::Lent(buffer) => buffer.observation(),
             });
         }
     }

@@ -356,10 +356,10 @@ __device__ void step(const Net* nets, const float* partial, int splits, int most
     for (int s = 0; s < splits; s++) g += from[(size_t)s * most];
     const int at = L::WEIGHTS_AT + i;
     Adam adam(net);
-    float p = net.online[at], m = net.first[at], v = net.second[at];
+    float p = net.online[at], m = net.adam_m[at], v = net.adam_v[at];
     adam.step(g, p, m, v);
     net.online[at] = p;
-    net.first[at] = m;
-    net.second[at] = v;
+    net.adam_m[at] = m;
+    net.adam_v[at] = v;
     if (net.online_half) store_act(net.online_half + at, p);
 }

@@ -68,7 +68,7 @@ __device__ void copy_stages(const Net* nets, int first, int last, const float* s
             const Net& net = nets[agent];
             learns = *net.learns;
             const int array = lane / Z::INPUTS;
-            line = (array == 0 ? net.online : array == 1 ? net.first : net.second) + L::WEIGHTS_AT + lane % Z::INPUTS * L::F;
+            line = (array == 0 ? net.online : array == 1 ? net.adam_m : net.adam_v) + L::WEIGHTS_AT + lane % Z::INPUTS * L::F;
         }
         return line + (size_t)(tile % Z::TILES) * Z::INPUTS * L::F;
     };
@@ -172,11 +172,11 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                     float sum = 0.0f;
                     for (int b = 0; b < BATCH; b++) sum += sample(b, u);
                     size_t at = L::WEIGHTS_AT + (size_t)L::FAN_IN * L::F + u;
-                    float p = net.online[at], f = net.first[at], q = net.second[at];
+                    float p = net.online[at], f = net.adam_m[at], q = net.adam_v[at];
                     adam.step(sum, p, f, q);
                     net.online[at] = p;
-                    net.first[at] = f;
-                    net.second[at] = q;
+                    net.adam_m[at] = f;
+                    net.adam_v[at] = q;
                 }
             }
         }
