@@ -66,7 +66,7 @@ const SPLIT_COST: usize = 3;
 
 /// Numbers of the reduction that pass through shared memory at a time where weights have bf16 copies, the stages that hold
 /// them, and the blocks that share a multiprocessor; as `Copied` in `copied.cuh`.
-const COPIED_DEEP: usize = 64;
+const COPIED_CHUNK: usize = 64;
 const COPIED_STAGES: usize = 3;
 /// With lines along the reduction there are more blocks, which are to be at work all at once.
 const COPIED_STAGES_ALONG: usize = 2;
@@ -157,7 +157,7 @@ impl Trunk {
         let fits = units > 0 && batch <= 32 && stream_shared(units, batch) <= target.shared;
         // In bf16 the copies of its weights must suit the other passes.
         let copies = precision != Precision::Bf16
-            || (layer.fan_in().is_multiple_of(COPIED_DEEP) && layer.weights_at.is_multiple_of(8));
+            || (layer.fan_in().is_multiple_of(COPIED_CHUNK) && layer.weights_at.is_multiple_of(8));
         target.hopper
             && self.fused(l, batch, precision, target)
             && l > 0
@@ -276,7 +276,7 @@ impl Cut {
     /// As [`forward`](Cut::forward), with copies of the weights. A split costs the one who adds them up something, too.
     pub fn copied_forward(layer: &Affine, batch: usize, networks: usize, processors: usize) -> Cut {
         let tile = Tile::new(if batch <= 16 { 16 } else { 32 }, 64);
-        let (tiles, chunks) = (layer.filters / tile.columns, layer.fan_in() / COPIED_DEEP);
+        let (tiles, chunks) = (layer.filters / tile.columns, layer.fan_in() / COPIED_CHUNK);
         let time = |&splits: &usize| {
             let rounds = (tiles * networks * splits).div_ceil(COPIED_BLOCKS * processors);
             4 * rounds * (chunks.div_ceil(splits) + SPLIT_COST) + splits
@@ -289,10 +289,10 @@ impl Cut {
     pub fn copied_shared(&self, along: bool) -> usize {
         let line = |numbers: usize| numbers / 2 + 4;
         let (lines, length, stages) = match along {
-            true => (self.tile.columns, COPIED_DEEP, COPIED_STAGES_ALONG),
-            false => (COPIED_DEEP, self.tile.columns, COPIED_STAGES),
+            true => (self.tile.columns, COPIED_CHUNK, COPIED_STAGES_ALONG),
+            false => (COPIED_CHUNK, self.tile.columns, COPIED_STAGES),
         };
-        4 * stages * (self.tile.rows * line(COPIED_DEEP) + lines * line(length))
+        4 * stages * (self.tile.rows * line(COPIED_CHUNK) + lines * line(length))
     }
 
     pub fn input_gradient(

@@ -331,7 +331,7 @@ __device__ void weight_gradient(const Net* nets, const In* input, const D* delta
     if (m0 > 0) return;
     // Each thread has summed the same few columns of all its lines; threads PER_LINE apart share them.
     constexpr int N = Right::N, PER_LINE = T::BN / N;
-    static_assert(T::THREADS % PER_LINE == 0, "every unit of a thread has the same columns");
+    static_assert(T::THREADS % PER_LINE == 0, "every vector of a thread has the same columns");
     float* columns = (float*)shared;
     static_assert(T::THREADS * N <= T::SHARED, "room for the columns");
 #pragma unroll
