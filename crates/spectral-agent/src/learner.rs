@@ -13,7 +13,7 @@ pub(crate) use saving::LearnerState;
 
 use crate::codecs::{Affine, Codec, Rows};
 use crate::diagnostics::Diagnostics;
-use crate::replay::{Outcome, Replay, Stacks, SumTree};
+use crate::replay::{Observations, Outcome, Replay, SumTree};
 use crate::settings::{AgentSettings, NetworkKind, SettingError};
 use spectral_core::moments::bias_correction;
 use spectral_core::rng::{Purpose, Stream};
@@ -27,7 +27,7 @@ pub(crate) const CORRECTION_LEVEL: f64 = 0.01;
 pub(crate) const CORRECTION_FLOOR: f64 = 1e-4;
 
 /// Priorities are never zero, so that every transition can be drawn.
-const LEAST_PRIORITY: f64 = 1e-6;
+const MIN_PRIORITY: f64 = 1e-6;
 
 /// An agent's values stopped being finite.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub struct Learner {
     seed: u64,
     replay: Replay,
     network: Network<Cpu>,
-    live_state: Vec<f64>,
+    online_state: Vec<f64>,
     frozen_state: Vec<f64>,
     updates: u64,
     error_magnitude: f64,
@@ -114,9 +114,9 @@ pub struct Learner {
 
 /// Everything an update writes to, allocated once.
 struct Buffers {
-    current: Stacks,
-    states: Stacks,
-    next_states: Stacks,
+    current: Observations,
+    states: Observations,
+    next_states: Observations,
     actions: Vec<usize>,
     greedy: Vec<usize>,
     bootstrap: Vec<f32>,
@@ -162,9 +162,9 @@ impl Learner {
         let mut rng = Stream::new(seed, Purpose::Weights, 0);
         network.init(0, || rng.unit_f32());
         let buffers = Buffers {
-            current: Stacks::new(task.observation, 1),
-            states: Stacks::new(task.observation, batch),
-            next_states: Stacks::new(task.observation, batch),
+            current: Observations::stacked(task.observation, 1),
+            states: Observations::stacked(task.observation, batch),
+            next_states: Observations::stacked(task.observation, batch),
             actions: vec![0; batch],
             greedy: vec![0; batch],
             bootstrap: vec![0.0; batch],
@@ -187,7 +187,7 @@ impl Learner {
             seed,
             replay: Replay::new(task.observation, settings.replay, settings.n_step),
             network,
-            live_state: codec.init(),
+            online_state: codec.init(),
             frozen_state: codec.init(),
             updates: 0,
             error_magnitude: 0.0,
@@ -230,13 +230,13 @@ impl Learner {
     pub fn act(&mut self) -> usize {
         self.replay.current(&mut self.buffers.current);
         let outputs = self.network.forward(Which::Online, self.buffers.current.samples(), 1);
-        greedy(self.codec.as_ref(), outputs, &self.live_state).0
+        greedy(self.codec.as_ref(), outputs, &self.online_state).0
     }
 
     /// The greedy action, and its value, for a stack of observations outside replay (evaluation).
-    pub fn act_on(&mut self, stack: &Stacks) -> (usize, f32) {
+    pub fn act_on(&mut self, stack: &Observations) -> (usize, f32) {
         let outputs = self.network.forward(Which::Online, stack.samples(), 1);
-        greedy(self.codec.as_ref(), outputs, &self.live_state)
+        greedy(self.codec.as_ref(), outputs, &self.online_state)
     }
 
     /// Completes the current observation with what its action brought.
@@ -269,7 +269,7 @@ impl Learner {
     /// What the codec does before the online forward pass.
     fn change_outputs(&mut self) {
         let Buffers { targets, affine, .. } = &mut self.buffers;
-        if self.codec.before_forward(targets, &mut self.live_state, affine) {
+        if self.codec.before_forward(targets, &mut self.online_state, affine) {
             self.network.affine_outputs(0, &affine.scale, &affine.shift);
         }
     }
@@ -290,7 +290,7 @@ impl Learner {
     /// Copies the online network, and the codec's statistics with it, to the target.
     pub fn refresh_target(&mut self) {
         self.network.refresh_target(0);
-        self.frozen_state.copy_from_slice(&self.live_state);
+        self.frozen_state.copy_from_slice(&self.online_state);
     }
 
     /// Draws the minibatch: indices, stacks, encoded returns.
@@ -326,7 +326,7 @@ impl Learner {
         if self.settings.double {
             let outputs = network.forward(Which::Online, b.next_states.samples(), batch);
             for (row, action) in outputs.chunks_exact(width).zip(&mut b.greedy) {
-                *action = greedy(codec.as_ref(), row, &self.live_state).0;
+                *action = greedy(codec.as_ref(), row, &self.online_state).0;
             }
         }
         let outputs = network.forward(Which::Target, b.next_states.samples(), batch);
@@ -355,11 +355,11 @@ impl Learner {
             taken.copy_from_slice(&outputs[row * width + b.actions[row] * k..][..k]);
         }
         let rows = Rows { outputs: &b.taken, targets: &b.targets, returns: &b.returns, live: &b.live };
-        codec.gradient(&rows, &mut self.live_state, &mut b.gradients, &mut b.trunk_weights);
+        codec.gradient(&rows, &mut self.online_state, &mut b.gradients, &mut b.trunk_weights);
         self.diagnostics.batch(&rows, &b.gradients, &b.trunk_weights);
         for row in (0..batch).filter(|&row| b.live[row]) {
-            let prediction = codec.decode(&b.taken[row * k..][..k], &self.live_state);
-            let target = codec.target_value(&b.targets[row * k..][..k], &self.live_state);
+            let prediction = codec.decode(&b.taken[row * k..][..k], &self.online_state);
+            let target = codec.target_value(&b.targets[row * k..][..k], &self.online_state);
             self.diagnostics.row(prediction, target, b.scores[row]);
         }
         let mut magnitude = 0.0;
@@ -398,7 +398,7 @@ impl Learner {
     /// Names of the values that [`drain_metrics`](Learner::drain_metrics) gives.
     pub fn metric_columns(&self) -> Vec<String> {
         let mut columns = self.diagnostics.columns();
-        columns.extend(self.codec.statistics(&self.live_state).into_iter().map(|(name, _)| name));
+        columns.extend(self.codec.statistics(&self.online_state).into_iter().map(|(name, _)| name));
         columns
     }
 
@@ -406,7 +406,7 @@ impl Learner {
     pub fn drain_metrics(&mut self) -> Vec<Option<f64>> {
         let mut values = self.diagnostics.drain();
         let updated = self.updates > 0;
-        let statistics = self.codec.statistics(&self.live_state);
+        let statistics = self.codec.statistics(&self.online_state);
         values.extend(statistics.into_iter().map(|(_, value)| updated.then_some(value)));
         values
     }
@@ -475,7 +475,7 @@ impl Priorities {
     }
 
     fn update(&mut self, slot: usize, magnitude: f64, exponent: f64) {
-        let priority = magnitude + LEAST_PRIORITY;
+        let priority = magnitude + MIN_PRIORITY;
         if priority.is_finite() {
             self.largest = self.largest.max(priority);
             self.tree.set(slot, priority.powf(exponent));

@@ -10,26 +10,17 @@ pub use cpu::CpuGroup;
 
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_env::Observation;
+use spectral_nn::Samples;
 
-/// An observation handed over to a device.
-#[derive(Clone, Copy, Debug)]
-pub enum Seen<'a> {
-    /// Planes of bytes.
-    Planes(&'a [u8]),
-    /// A vector.
-    Vector(&'a [f32]),
-    /// It is where the group [lent](Group::lend) room for it.
-    Lent,
-}
+/// An observation handed over to a device: bytes for planes, floats for vectors.
+pub type ObservationRef<'a> = Samples<'a>;
 
-/// Room for one agent's observations in memory that a device reads itself. Only to be filled while no submission that the agent
+/// Memory for one agent's observations that a device reads itself. Only to be filled while no submission that the agent
 /// takes part in is under way: what the device would see otherwise is anybody's guess.
-pub trait Lent: Send {
-    /// The room for planes of bytes.
-    fn bytes(&mut self) -> &mut [u8];
-
-    /// The room for a vector.
-    fn floats(&mut self) -> &mut [f32];
+pub trait ObservationBuffer: Send {
+    /// Where the environment writes its observation.
+    fn observation(&mut self) -> Observation<'_>;
 }
 
 /// The device's answer for one agent.
@@ -67,15 +58,17 @@ pub trait Group: Send {
         self.len() == 0
     }
 
-    /// Room for an agent's observations, so that whoever makes one need not hand it over. `None` if the device
-    /// takes observations only from [`stage`](Group::stage), or if the room was lent before; an agent with room lent always uses it.
-    fn lend(&mut self, _agent: usize) -> Option<Box<dyn Lent>> {
+    /// A buffer for an agent's observations, so that whoever makes one need not hand it over. `None` if the device
+    /// takes observations only from [`stage`](Group::stage), or if the buffer was lent before; an agent whose buffer was lent always
+    /// uses it.
+    fn lend(&mut self, _agent: usize) -> Option<Box<dyn ObservationBuffer>> {
         None
     }
 
-    /// Stages one agent's part of the next submission: the outcome of its last action (none at its first step, or after a
-    /// restore if the last outcome had been recorded already) and the observation that followed.
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>);
+    /// Stages one agent's part of the next submission: what its last action brought (nothing at its first step, or after
+    /// a restore at which the last outcome had been recorded already) and the observation that followed; `None` if that is in
+    /// the buffer that the group [lent](Group::lend).
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>);
 
     /// Starts the work for the staged agents and returns at once; [`wait`](Group::wait) must come before the next. An update
     /// changes the agents whose replay holds something to learn from; what it does shows in what follows, never in this answer.

@@ -137,7 +137,7 @@ fn a_codec_of_ones_own_is_checked_and_its_faults_are_found() {
 #[cfg(feature = "cuda")]
 #[test]
 fn every_group_of_codecs_compiles() {
-    use spectral_agent::gpu::source::MOST_ROWS;
+    use spectral_agent::gpu::source::MAX_ROWS;
     use spectral_agent::testing::{Compilation, compile_device_code};
     const SCREEN: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
     const BOARD: ObservationSpec = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
@@ -149,7 +149,7 @@ fn every_group_of_codecs_compiles() {
         (&named(&["spectral"]), SCREEN, 32),
         (&[&board[..], &board[..1]].concat(), BOARD, 7),
         (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32),
-        (&large, BOARD, MOST_ROWS),
+        (&large, BOARD, MAX_ROWS),
     ] {
         let codecs: Vec<&dyn Codec> = agents.iter().map(|(_, _, codec)| codec.as_ref()).collect();
         let image = match compile_device_code(&codecs, observation, batch).unwrap_or_else(|e| panic!("{e}")) {

@@ -1,9 +1,9 @@
 //! Agents on a GPU against the same agents on the CPU: the same draws, decisions, statistics, files; numbers up to rounding.
 
 use spectral_agent::codecs::{Codec, configure, test_variants};
-use spectral_agent::gpu::{CudaGroup, Trainee};
+use spectral_agent::gpu::{AgentSpec, CudaGroup};
 use spectral_agent::learner::Learner;
-use spectral_agent::lockstep::{CpuGroup, Group, Seen};
+use spectral_agent::lockstep::{CpuGroup, Group, ObservationRef};
 use spectral_agent::replay::Outcome;
 use spectral_agent::settings::AgentSettings;
 use spectral_core::bytes::{StateReader, StateWriter};
@@ -41,8 +41,8 @@ fn variant(text: &str) -> (String, AgentSettings, Arc<dyn Codec>) {
     (text.into(), settings, codec)
 }
 
-fn trainees(variants: Vec<(String, AgentSettings, Arc<dyn Codec>)>, replay: usize) -> Vec<Trainee> {
-    let one = |(seed, (_, settings, codec))| Trainee {
+fn specs(variants: Vec<(String, AgentSettings, Arc<dyn Codec>)>, replay: usize) -> Vec<AgentSpec> {
+    let one = |(seed, (_, settings, codec))| AgentSpec {
         settings: AgentSettings { replay, ..settings },
         codec,
         seed,
@@ -50,9 +50,9 @@ fn trainees(variants: Vec<(String, AgentSettings, Arc<dyn Codec>)>, replay: usiz
     (10..).zip(variants).map(one).collect()
 }
 
-fn on_cpu(task: &TaskSpec, trainees: &[Trainee]) -> CpuGroup {
-    let learner = |t: &Trainee| Learner::new(t.settings.clone(), t.codec.clone(), task, t.seed).unwrap();
-    CpuGroup::new(trainees.iter().map(learner).collect())
+fn on_cpu(task: &TaskSpec, specs: &[AgentSpec]) -> CpuGroup {
+    let learner = |t: &AgentSpec| Learner::new(t.settings.clone(), t.codec.clone(), task, t.seed).unwrap();
+    CpuGroup::new(specs.iter().map(learner).collect())
 }
 
 /// What environments would say, as a function of agent and step alone.
@@ -81,10 +81,10 @@ fn play(group: &mut dyn Group, task: &TaskSpec, steps: std::ops::Range<u64>) -> 
             let (_, bytes, floats) = world(task, agent, step);
             let outcome = (step > 0).then(|| world(task, agent, step - 1).0);
             let seen = match task.observation {
-                ObservationSpec::Planes { .. } => Seen::Planes(&bytes),
-                ObservationSpec::Vector { .. } => Seen::Vector(&floats),
+                ObservationSpec::Planes { .. } => ObservationRef::Bytes(&bytes),
+                ObservationSpec::Vector { .. } => ObservationRef::Floats(&floats),
             };
-            group.stage(agent, outcome, seen);
+            group.stage(agent, outcome, Some(seen));
         }
         group.submit(step >= 40 && step % 2 == 0, step % 30 == 0).unwrap();
         decisions.push(group.wait().unwrap().iter().map(|d| d.action).collect());
@@ -124,16 +124,16 @@ fn a_gpu_learns_what_the_cpu_learns() {
         ("alone", ATARI, vec![variant("spectral")], 500),
     ] {
         let task = task(observation);
-        let trainees = trainees(variants, replay);
+        let specs = specs(variants, replay);
         for (precision, most) in [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 5e-3)] {
-            let mut gpu = CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
-            let mut cpu = on_cpu(&task, &trainees);
+            let mut gpu = CudaGroup::new(&device, precision, &task, specs.clone()).unwrap();
+            let mut cpu = on_cpu(&task, &specs);
             let a = play(&mut gpu, &task, 0..44);
             let b = play(&mut cpu, &task, 0..44);
             let same = a.iter().flatten().zip(b.iter().flatten()).filter(|(x, y)| x == y).count();
-            let all = a.len() * trainees.len();
+            let all = a.len() * specs.len();
             let mut worst = 0.0f64;
-            for agent in 0..trainees.len() {
+            for agent in 0..specs.len() {
                 assert_eq!(records(&mut gpu, agent), records(&mut cpu, agent), "{name}: replay");
                 assert_eq!(gpu.updates(agent).unwrap(), cpu.updates(agent).unwrap(), "{name}: updates");
                 assert_eq!(gpu.metric_columns(agent), cpu.metric_columns(agent));
@@ -168,18 +168,18 @@ fn a_gpu_learns_what_the_cpu_learns() {
 fn a_gpu_repeats_itself_and_resumes() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    let trainees = trainees(variants(), 60);
+    let specs = specs(variants(), 60);
     for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
-        let make = || CudaGroup::new(&device, precision, &task, trainees.clone()).unwrap();
+        let make = || CudaGroup::new(&device, precision, &task, specs.clone()).unwrap();
         let (mut first, mut second) = (make(), make());
         let a = play(&mut first, &task, 0..120);
         let b = play(&mut second, &task, 0..70);
         assert_eq!(a[..70], b[..]);
         // To a third group, through bytes, and on to the same end.
         let mut third = make();
-        let outcomes: Vec<_> = (0..trainees.len()).map(|agent| (agent, world(&task, agent, 69).0)).collect();
+        let outcomes: Vec<_> = (0..specs.len()).map(|agent| (agent, world(&task, agent, 69).0)).collect();
         second.flush(&outcomes).unwrap();
-        for agent in 0..trainees.len() {
+        for agent in 0..specs.len() {
             let state = saved(&mut second, agent);
             third.restore(agent, &mut StateReader::new(&state)).unwrap();
             let range = second.records(agent);
@@ -187,14 +187,14 @@ fn a_gpu_repeats_itself_and_resumes() {
             third.put_records(agent, range.start, range.end - range.start, &bytes).unwrap();
             assert_eq!(saved(&mut third, agent), state, "{precision:?}: restored");
         }
-        for agent in 0..trainees.len() {
-            third.stage(agent, None, Seen::Planes(&world(&task, agent, 70).1));
+        for agent in 0..specs.len() {
+            third.stage(agent, None, Some(ObservationRef::Bytes(&world(&task, agent, 70).1)));
         }
         third.submit(true, false).unwrap();
         third.wait().unwrap();
         let c = play(&mut third, &task, 71..120);
         assert_eq!(a[71..], c[..], "{precision:?}: decisions after resuming");
-        for agent in 0..trainees.len() {
+        for agent in 0..specs.len() {
             assert_eq!(saved(&mut first, agent), saved(&mut third, agent), "{precision:?}: after resuming");
         }
     }
@@ -205,8 +205,8 @@ fn an_agent_that_is_not_finite_stops_alone() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
     let variants = ["compressed learning_rate=1e30", "spectral"].map(variant);
-    let trainees = trainees(variants.to_vec(), 200);
-    let mut group = CudaGroup::new(&device, Precision::Bf16, &task, trainees).unwrap();
+    let specs = specs(variants.to_vec(), 200);
+    let mut group = CudaGroup::new(&device, Precision::Bf16, &task, specs).unwrap();
     play(&mut group, &task, 0..100);
     let decisions = group.wait().unwrap().to_vec();
     assert!(decisions[0].not_finite.is_some() && decisions[1].not_finite.is_none(), "{decisions:?}");
@@ -219,14 +219,14 @@ fn what_a_gpu_cannot_do_is_refused() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
     for text in ["dueling=true", "prioritised=true", "double=true"] {
-        let trainees = trainees(vec![variant(text)], 100);
-        let error = CudaGroup::new(&device, Precision::Bf16, &task, trainees).err().unwrap();
+        let specs = specs(vec![variant(text)], 100);
+        let error = CudaGroup::new(&device, Precision::Bf16, &task, specs).err().unwrap();
         assert!(error.0.contains("--device cpu"), "{error}");
     }
-    let mixed = trainees(["spectral batch=32", "spectral batch=16"].map(variant).to_vec(), 100);
+    let mixed = specs(["spectral batch=32", "spectral batch=16"].map(variant).to_vec(), 100);
     assert!(CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap().0.contains("share"));
     // More than the device and the machine have together.
-    let huge = trainees(vec![variant("clipped")], 1 << 28);
+    let huge = specs(vec![variant("clipped")], 1 << 28);
     let error = CudaGroup::new(&device, Precision::Bf16, &task, huge).err().unwrap();
     assert!(error.0.contains("replay"), "{error}");
 }

@@ -2,7 +2,7 @@
 //! skip, the brighter of two frames, grey, 84 × 84, stacks of four that begin with each life, rewards, lives lost, ends
 //! and time-outs are equal at every step.
 
-use spectral_agent::replay::{Outcome, Replay, Stacks};
+use spectral_agent::replay::{Observations, Outcome, Replay};
 use spectral_atari::task::{AtariOptions, AtariTask, Protocol, make_atari};
 use spectral_env::{Env, Observation, Purpose, Step, Stream};
 use std::io::{BufReader, Read, Write};
@@ -76,7 +76,7 @@ fn compare(
 ) -> Result<[u32; 3], String> {
     let spec = task.spec().observation;
     let mut replay = Replay::new(spec, 16, 3);
-    let mut stacks = Stacks::new(spec, 1);
+    let mut stacks = Observations::stacked(spec, 1);
     let mut seen = vec![0; spec.len()];
     let (mut fresh, mut met) = (true, [0; 3]);
     for (at, bytes) in script.chunks(3).enumerate() {
@@ -87,7 +87,7 @@ fn compare(
         task.observe(Observation::Planes(&mut seen));
         task.observe(replay.observation());
         replay.current(&mut stacks);
-        let Stacks::Bytes(stack) = &stacks else { unreachable!("pixels are bytes") };
+        let Observations::Bytes(stack) = &stacks else { unreachable!("pixels are bytes") };
         let step: Step = task.step(bytes[0].into(), &mut chance);
         let mut record = [0; 25];
         oracle.read_exact(&mut record).map_err(|error| format!("the oracle ended at step {at}: {error}"))?;

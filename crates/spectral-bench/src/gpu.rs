@@ -4,10 +4,10 @@ use crate::args::{BenchPrecision, GpuArgs};
 use crate::end_to_end;
 use crate::failure::{DEVICE, Failure};
 use crate::floor::{self, Floor};
-use crate::group_times::{GroupTimes, Noise, Times, copy_bandwidth, measure, task, trainees};
+use crate::group_times::{GroupTimes, Noise, Times, copy_bandwidth, measure, specs, task};
 use crate::output::{Table, note, print};
 use serde_json::{Value, json};
-use spectral_agent::gpu::{memory_bytes, spills};
+use spectral_agent::gpu::{host_resident, memory_bytes};
 use spectral_agent::lockstep::DeviceFailure;
 use spectral_nn::cuda::{Device, DeviceInfo, Precision};
 use spectral_train::machine::{Hardware, available_memory, human_bytes};
@@ -191,10 +191,10 @@ fn cuda_version(info: &DeviceInfo) -> String {
 
 /// Says what a figure of the paper needs.
 fn memory(device: &Device, json: bool) -> Result<(), Failure> {
-    let agents = trainees(FIGURE_AGENTS, FIGURE_REPLAY);
+    let agents = specs(FIGURE_AGENTS, FIGURE_REPLAY);
     let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).map_err(failed)?;
     let free = device.free_memory().map_err(|e| failed(DeviceFailure(e.0)))?;
-    let outside = spills(free, fixed, &frames);
+    let outside = host_resident(free, fixed, &frames);
     let spilt = outside.iter().filter(|spilt| **spilt).count();
     let pinned: u64 = frames.iter().zip(&outside).filter(|(_, spilt)| **spilt).map(|(own, _)| own).sum();
     let frames: u64 = frames.iter().sum();
@@ -308,12 +308,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let outside =
-            |free, fixed, frames: &[u64]| spills(free, fixed, frames).into_iter().filter(|s| *s).count();
+        let outside = |free, fixed, frames: &[u64]| {
+            host_resident(free, fixed, frames).into_iter().filter(|s| *s).count()
+        };
         assert_eq!(outside(100, 20, &[10; 25]), 17);
         assert_eq!(outside(1000, 20, &[10; 25]), 0);
         assert_eq!(outside(10, 20, &[10, 20]), 2);
-        let agents = trainees(FIGURE_AGENTS, FIGURE_REPLAY);
+        let agents = specs(FIGURE_AGENTS, FIGURE_REPLAY);
         let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).unwrap();
         assert_eq!(frames, [7_056_000_000; 25]);
         assert!(fixed < 5_000_000_000, "{fixed}");

@@ -2,8 +2,8 @@
 
 use crate::floor::{ACTIONS, BATCH, FREQUENCIES, N_STEP, SIDE, STACK};
 use spectral_agent::codecs::configure;
-use spectral_agent::gpu::{CudaGroup, Trainee};
-use spectral_agent::lockstep::{DeviceFailure, Group, Seen};
+use spectral_agent::gpu::{AgentSpec, CudaGroup};
+use spectral_agent::lockstep::{DeviceFailure, Group, ObservationRef};
 use spectral_agent::settings::{AgentSettings, NetworkKind};
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::{ObservationSpec, TaskSpec};
@@ -40,7 +40,7 @@ pub fn task() -> TaskSpec {
 }
 
 /// Spectral agents with the paper's settings.
-pub fn trainees(agents: usize, replay: usize) -> Vec<Trainee> {
+pub fn specs(agents: usize, replay: usize) -> Vec<AgentSpec> {
     let settings = AgentSettings {
         replay,
         batch: BATCH as usize,
@@ -50,7 +50,7 @@ pub fn trainees(agents: usize, replay: usize) -> Vec<Trainee> {
     };
     let text = format!("spectral max_frequency={}", FREQUENCIES - 1);
     let (settings, codec) = configure(&text, settings).expect("the paper's settings are valid");
-    let one = |seed| Trainee { settings: settings.clone(), codec: codec.clone(), seed };
+    let one = |seed| AgentSpec { settings: settings.clone(), codec: codec.clone(), seed };
     (1..=agents as u64).map(one).collect()
 }
 
@@ -141,7 +141,7 @@ pub fn measure(
     seconds: f64,
 ) -> Result<GroupTimes, DeviceFailure> {
     let mut group =
-        CudaGroup::with_spilt(device, precision, &task(), trainees(agents, REPLAY), &vec![true; spilt])?;
+        CudaGroup::with_host_resident(device, precision, &task(), specs(agents, REPLAY), &vec![true; spilt])?;
     for agent in 0..agents {
         let put = group.put_records(agent, 0, REPLAY as u64, &noise.records);
         put.map_err(|e| DeviceFailure(e.0))?;
@@ -164,7 +164,7 @@ pub fn measure(
 fn stage(group: &mut CudaGroup, noise: &Noise) {
     let frames = &noise.records[7 * REPLAY..];
     for agent in 0..group.len() {
-        group.stage(agent, None, Seen::Planes(&frames[agent * FRAME..][..FRAME]));
+        group.stage(agent, None, Some(ObservationRef::Bytes(&frames[agent * FRAME..][..FRAME])));
     }
 }
 

@@ -20,7 +20,9 @@ fn missing_roms_are_named_with_the_command_that_mends_it() {
     }
     run("train --task atari/pogn").code(2).says(&["did you mean 'atari/pong'"]);
     run("train --task exponential-pogn").code(2).says(&["'exponential-pong"]);
-    run("train --task atari/pong --set observation=vector").code(2).says(&["atari/pong has no setting 'observation'"]);
+    run("train --task atari/pong --set observation=vector")
+        .code(2)
+        .says(&["atari/pong has no setting 'observation'"]);
     // Modes and difficulties are checked before ROMs are.
     run("train --task atari/pong --mode 7")
         .code(2)

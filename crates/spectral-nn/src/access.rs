@@ -19,7 +19,7 @@ impl Network<Cpu> {
             }
             own[layer.bias_at()..layer.end()].fill(0.0);
         }
-        for buffer in [&mut self.first, &mut self.second, &mut self.gradients] {
+        for buffer in [&mut self.adam_m, &mut self.adam_v, &mut self.gradients] {
             buffer[range.clone()].fill(0.0);
         }
         self.steps[agent] = 0;
@@ -64,17 +64,17 @@ impl Network<Cpu> {
     /// An agent's first moments, second moments and number of Adam steps taken.
     pub fn adam_state(&self, agent: usize) -> (&[f32], &[f32], u64) {
         let range = self.range(agent);
-        (&self.first[range.clone()], &self.second[range], self.steps[agent])
+        (&self.adam_m[range.clone()], &self.adam_v[range], self.steps[agent])
     }
 
     /// Restores what [`adam_state`](Self::adam_state) gave.
     ///
     /// # Panics
     /// If the slices do not have one entry per parameter.
-    pub fn set_adam_state(&mut self, agent: usize, first: &[f32], second: &[f32], steps: u64) {
+    pub fn set_adam_state(&mut self, agent: usize, adam_m: &[f32], adam_v: &[f32], steps: u64) {
         let range = self.range(agent);
-        self.first[range.clone()].copy_from_slice(first);
-        self.second[range].copy_from_slice(second);
+        self.adam_m[range.clone()].copy_from_slice(adam_m);
+        self.adam_v[range].copy_from_slice(adam_v);
         self.steps[agent] = steps;
     }
 

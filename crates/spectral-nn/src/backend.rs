@@ -40,9 +40,9 @@ pub struct AdamBuffers<'a, F> {
     /// Online parameters, updated.
     pub parameters: &'a mut F,
     /// First moments, updated.
-    pub first: &'a mut F,
+    pub adam_m: &'a mut F,
     /// Second moments, updated.
-    pub second: &'a mut F,
+    pub adam_v: &'a mut F,
     /// Gradients.
     pub gradients: &'a F,
 }

@@ -42,8 +42,8 @@ pub struct Network<B: Backend = Cpu> {
     pub(crate) max_batch: usize,
     pub(crate) online: B::Floats,
     pub(crate) target: B::Floats,
-    pub(crate) first: B::Floats,
-    pub(crate) second: B::Floats,
+    pub(crate) adam_m: B::Floats,
+    pub(crate) adam_v: B::Floats,
     pub(crate) gradients: B::Floats,
     pub(crate) steps: Vec<u64>,
     /// The input and every hidden layer's output, kept by `forward_train` for `backward`.
@@ -110,8 +110,8 @@ impl<B: Backend> Network<B> {
         Ok(Network {
             online: backend.zeros(parameters),
             target: backend.zeros(parameters),
-            first: backend.zeros(parameters),
-            second: backend.zeros(parameters),
+            adam_m: backend.zeros(parameters),
+            adam_v: backend.zeros(parameters),
             gradients: backend.zeros(parameters),
             steps: vec![0; agents],
             kept,
@@ -268,8 +268,8 @@ impl<B: Backend> Network<B> {
         let pass = self.pass(1);
         let buffers = AdamBuffers {
             parameters: &mut self.online,
-            first: &mut self.first,
-            second: &mut self.second,
+            adam_m: &mut self.adam_m,
+            adam_v: &mut self.adam_v,
             gradients: &self.gradients,
         };
         self.backend.adam(pass, settings, active, &self.steps, buffers);

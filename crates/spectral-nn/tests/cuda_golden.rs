@@ -58,7 +58,7 @@ fn compare(device: &Device, text: &str, shape: &Architecture) -> (f64, f64) {
     }
     let wanted = golden(text, "gradients");
     // From zero, the first moment is (1 − β₁) times the gradient.
-    let first = nets.read(Weights::First, 0).unwrap();
+    let first = nets.read(Weights::AdamM, 0).unwrap();
     let gradients: Vec<f32> = first.iter().map(|m| m / (1.0 - BETA1 as f32)).collect();
     let twin = spectral_nn::Network::new(spectral_nn::Cpu::new(), shape.clone(), 1, 1).unwrap();
     let of_layer = |layer: &spectral_nn::layout::Affine| {

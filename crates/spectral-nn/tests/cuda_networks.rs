@@ -156,8 +156,8 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
             for (agent, twin) in twins.iter().enumerate() {
                 nets.write(Weights::Online, agent, twin.parameters(Which::Online, 0)).unwrap();
                 let zeros = vec![0.0; nets.parameters(agent)];
-                nets.write(Weights::First, agent, &zeros).unwrap();
-                nets.write(Weights::Second, agent, &zeros).unwrap();
+                nets.write(Weights::AdamM, agent, &zeros).unwrap();
+                nets.write(Weights::AdamV, agent, &zeros).unwrap();
             }
         }
         let queue = || {
@@ -203,7 +203,7 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
         twin.backward(&gradients[agent].0, &gradients[agent].1);
         let wanted = twin.gradients(0).to_vec();
         // From zero, the first moment is (1 − β₁) times the gradient.
-        let first = nets.read(Weights::First, agent).unwrap();
+        let first = nets.read(Weights::AdamM, agent).unwrap();
         let own: Vec<f32> = first.iter().map(|m| m / (1.0 - adam.beta1)).collect();
         for layer in twin.layers() {
             let at = layer.weights_at..layer.end();

@@ -135,7 +135,7 @@ pub(crate) struct Need {
     /// Bytes of main memory.
     pub host: u64,
     /// Per agent, whether its observations lie in main memory.
-    pub spilt: Vec<bool>,
+    pub host_resident: Vec<bool>,
 }
 
 /// Whether a population can train in lockstep; the error says what is in the way.

@@ -20,11 +20,11 @@ struct PopArt : CodecDefaults<PopArt> {
     static __device__ bool before_forward(const Agent& agent, float* targets, float* scale, float* shift) {
         __shared__ double moved[2];
         if (thread() == 0) {
-            double* state = agent.live;
+            double* state = agent.online_state;
             const double rate = agent.codec[0];
             double mean = 0.0, square = 0.0;
             for (int row = 0; row < BATCH; row++) {
-                const double target = (double)targets[row * MOST_OUTPUTS];
+                const double target = (double)targets[row * MAX_OUTPUTS];
                 mean += target;
                 square += target * target;
             }
@@ -42,7 +42,7 @@ struct PopArt : CodecDefaults<PopArt> {
         }
         __syncthreads();
         for (int row = thread(); row < BATCH; row += threads()) {
-            float* target = targets + row * MOST_OUTPUTS;
+            float* target = targets + row * MAX_OUTPUTS;
             *target = (float)(((double)*target - moved[0]) / moved[1]);
         }
         return true;

@@ -50,14 +50,14 @@ struct Spectral : CodecDefaults<Spectral> {
             bool fired = false;
 #pragma unroll 32
             for (int row = 0; row < BATCH; row++) {
-                const bool live = batch.live(row);
+                const bool mask = batch.mask(row);
                 // Near a time-out the target is the prediction itself.
-                const double target = (double)(live ? batch.target(row)[i] : batch.output(row)[i]);
+                const double target = (double)(mask ? batch.target(row)[i] : batch.output(row)[i]);
                 mean += target;
                 square += target * target;
-                fired |= live && batch.returned(row)[i] != 0.0f;
+                fired |= mask && batch.returned(row)[i] != 0.0f;
             }
-            double* head = agent.live + 3 * i;
+            double* head = agent.online_state + 3 * i;
             head[0] += rate * (mean / (double)BATCH - head[0]);
             head[1] += rate * (square / (double)BATCH - head[1]);
             if (i == 0 || fired || head[2] > 0.0) head[2] += 1.0;

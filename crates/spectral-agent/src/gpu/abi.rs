@@ -54,8 +54,8 @@ spectral_nn::device_structs! {
         flags: DevicePtr<u8>,
         /// Ring [capacity] of player's scores.
         scores: DevicePtr<u8>,
-        /// The codec's state.
-        live: DevicePtr<f64>,
+        /// The codec's state, which moves with the online network.
+        online_state: DevicePtr<f64>,
         /// The codec's state at the last refresh of the target network.
         frozen: DevicePtr<f64>,
         /// The codec's constants.
@@ -87,7 +87,7 @@ spectral_nn::device_structs! {
         /// 1 if the last layer trains as if every trunk weight were 1.
         undo_last_layer: u32,
         /// 1 if `frames` lies in the host's memory.
-        far: u32,
+        host_resident: u32,
         /// Discount per step.
         discount: f32,
         /// Adam's step size.
@@ -113,7 +113,7 @@ spectral_nn::device_structs! {
         /// The raw reward.
         reward: f32,
         /// The number of the submission.
-        turn: u64,
+        sequence: u64,
     }
 
     /// One sampled transition, without its rewards: see Row in replay.cuh.
@@ -129,7 +129,7 @@ spectral_nn::device_structs! {
         /// The player's score in the first state.
         player_score: u16,
         /// 0 if a time-out lies within the n steps.
-        live: u16,
+        mask: u16,
     }
 
     /// What comes back from acting.
@@ -139,7 +139,7 @@ spectral_nn::device_structs! {
         /// As in Counters.
         not_finite: u64,
         /// Of the submission that this answers.
-        turn: u64,
+        sequence: u64,
     }
 }
 

@@ -22,10 +22,10 @@ struct Batch {
     float* gradients;
 
     __device__ const float* output(int row) const { return outputs + taken(row); }
-    __device__ const float* target(int row) const { return targets + row * MOST_OUTPUTS; }
-    __device__ const float* returned(int row) const { return returns + row * MOST_ENCODED; }
+    __device__ const float* target(int row) const { return targets + row * MAX_OUTPUTS; }
+    __device__ const float* returned(int row) const { return returns + row * MAX_ENCODED; }
     __device__ float* gradient(int row) const { return gradients + taken(row); }
-    __device__ bool live(int row) const { return rows[row].live != 0; }
+    __device__ bool mask(int row) const { return rows[row].mask != 0; }
 
 private:
     __device__ u64 taken(int row) const { return (u64)row * PITCH + rows[row].action * agent.outputs; }

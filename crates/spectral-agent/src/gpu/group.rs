@@ -5,19 +5,19 @@ mod needs;
 mod state;
 mod steps;
 
-pub use needs::{memory_bytes, spills};
+pub use needs::{host_resident, memory_bytes};
 
 use super::abi::{self, AGENT_THREADS, Agent, BATCH_THREADS, Counters, ROW_THREADS, Staged};
 use super::ring::{Ring, frame_bytes};
 use super::source;
 use crate::codecs::Codec;
 use crate::diagnostics::Diagnostics;
-use crate::lockstep::{Decision, DeviceFailure, Lent};
+use crate::lockstep::{Decision, DeviceFailure, ObservationBuffer};
 use crate::replay::Outcome;
 use crate::settings::AgentSettings;
 use needs::shape_of;
 use spectral_core::rng::{Purpose, Stream as Random};
-use spectral_env::TaskSpec;
+use spectral_env::{Observation, ObservationSpec, TaskSpec};
 use spectral_nn::abi::bytes_of;
 use spectral_nn::cuda::{
     Arg, CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Rank, Shape,
@@ -32,7 +32,7 @@ const MARGIN: u64 = 1 << 30;
 
 /// One agent to be trained on a device.
 #[derive(Clone, Debug)]
-pub struct Trainee {
+pub struct AgentSpec {
     /// Its settings.
     pub settings: AgentSettings,
     /// Its codec.
@@ -55,7 +55,7 @@ pub struct CudaGroup {
     fork: Event,
     join: Event,
     networks: Networks,
-    members: Vec<Seat>,
+    members: Vec<DeviceAgent>,
     kernels: Kernels,
     agents: Memory,
     /// What the host stages, in its own memory: a [`Staged`] per agent, and the observations. The device fetches both.
@@ -65,7 +65,7 @@ pub struct CudaGroup {
     staged: Memory,
     observations: Memory,
     /// Submissions so far.
-    turn: u64,
+    sequence: u64,
     /// How often the host has looked for an answer to the latest.
     looks: u32,
     /// Agents whose part of `seen` was lent.
@@ -78,16 +78,17 @@ pub struct CudaGroup {
     answers: Vec<Decision>,
     graphs: Option<Graphs>,
     batch: usize,
-    /// Bytes of one observation.
+    /// Bytes of one observation, and whether it is a vector of floats.
     frame: usize,
+    vector: bool,
 }
 
 /// What belongs to one agent.
-struct Seat {
-    trainee: Trainee,
+struct DeviceAgent {
+    spec: AgentSpec,
     ring: Ring,
     counters: Memory,
-    /// The codec's live state, frozen state, constants; then the diagnostics' sums.
+    /// The codec's online state, frozen state, constants; then the diagnostics' sums.
     doubles: Memory,
     state: usize,
     constants: usize,
@@ -96,12 +97,12 @@ struct Seat {
 }
 
 /// What an agent's memory has to hold, and where.
-struct Place<'a> {
+struct AgentMemory<'a> {
     constants: &'a [f64],
     /// Player's scores told apart.
     scores: usize,
     /// Observations go to the host's memory even if the device has room.
-    spilt: bool,
+    host_resident: bool,
 }
 
 struct Kernels {
@@ -133,28 +134,25 @@ impl Drop for CudaGroup {
 }
 
 /// An agent's part of the pinned memory for observations, which outlives the group if it has to.
-struct Room {
+struct PinnedSlice {
     memory: Arc<Memory>,
     range: std::ops::Range<usize>,
+    /// Whether it holds a vector of floats.
+    vector: bool,
 }
 
-impl Room {
-    fn start(&mut self) -> *mut u8 {
+impl ObservationBuffer for PinnedSlice {
+    fn observation(&mut self) -> Observation<'_> {
         // Within the memory: `range` is one agent's part.
-        self.memory.host_pointer().wrapping_add(self.range.start)
-    }
-}
-
-impl Lent for Room {
-    fn bytes(&mut self) -> &mut [u8] {
+        let (start, len) = (self.memory.host_pointer().wrapping_add(self.range.start), self.range.len());
         // SAFETY: pinned memory that stays as long as this does; each agent's part is lent once, after which the group itself
-        // does not touch it any more.
-        unsafe { std::slice::from_raw_parts_mut(self.start(), self.range.len()) }
-    }
-
-    fn floats(&mut self) -> &mut [f32] {
-        // SAFETY: as above; a vector's part starts at a multiple of its length, so of 4 bytes, from the start of a page.
-        unsafe { std::slice::from_raw_parts_mut(self.start().cast(), self.range.len() / 4) }
+        // does not touch it any more. A vector's part starts at a multiple of its length, so of 4 bytes, from the start of a page.
+        unsafe {
+            match self.vector {
+                true => Observation::Vector(std::slice::from_raw_parts_mut(start.cast(), len / 4)),
+                false => Observation::Planes(std::slice::from_raw_parts_mut(start, len)),
+            }
+        }
     }
 }
 
@@ -168,29 +166,29 @@ impl CudaGroup {
         device: &Device,
         precision: Precision,
         task: &TaskSpec,
-        trainees: Vec<Trainee>,
+        specs: Vec<AgentSpec>,
     ) -> Result<CudaGroup, DeviceFailure> {
-        Self::with_spilt(device, precision, task, trainees, &[])
+        Self::with_host_resident(device, precision, task, specs, &[])
     }
 
-    /// As [`new`](CudaGroup::new); the observations of those agents lie in the host's memory for which `spilt` says so, and
+    /// As [`new`](CudaGroup::new); the observations of those agents lie in the host's memory for which `host_resident` says so, and
     /// of others for which the device turns out to have no room.
-    pub fn with_spilt(
+    pub fn with_host_resident(
         device: &Device,
         precision: Precision,
         task: &TaskSpec,
-        trainees: Vec<Trainee>,
-        spilt: &[bool],
+        specs: Vec<AgentSpec>,
+        host_resident: &[bool],
     ) -> Result<CudaGroup, DeviceFailure> {
-        let Some(first) = trainees.first() else {
+        let Some(first) = specs.first() else {
             return Err(DeviceFailure("a group needs at least one agent".into()));
         };
         let (batch, n_step) = (first.settings.batch, first.settings.n_step);
-        let shapes = trainees.iter().map(|t| shape_of(t, task)).collect::<Result<Vec<_>, _>>()?;
+        let shapes = specs.iter().map(|spec| shape_of(spec, task)).collect::<Result<Vec<_>, _>>()?;
         let trunk = Trunk::new(&shapes[0]).map_err(|e| DeviceFailure(e.to_string()))?;
-        for (trainee, shape) in trainees.iter().zip(&shapes) {
+        for (spec, shape) in specs.iter().zip(&shapes) {
             let same = Trunk::new(shape).is_ok_and(|other| other.same(&trunk));
-            if !same || trainee.settings.batch != batch || trainee.settings.n_step != n_step {
+            if !same || spec.settings.batch != batch || spec.settings.n_step != n_step {
                 return Err(DeviceFailure(
                     "agents on one GPU must share the network's hidden layers, batch and n_step; train them in separate runs, \
                      or use --device cpu"
@@ -210,12 +208,12 @@ impl CudaGroup {
             head_in,
             pitch: networks.pitch(),
         };
-        let codecs: Vec<&dyn Codec> = trainees.iter().map(|t| t.codec.as_ref()).collect();
+        let codecs: Vec<&dyn Codec> = specs.iter().map(|spec| spec.codec.as_ref()).collect();
         let text = source::build(&shape, &codecs).map_err(|e| DeviceFailure(e.to_string()))?;
         let kernels = Kernels::new(device, &text.text).map_err(failed)?;
         let scores = if task.max_player_score == 0 { 0 } else { usize::from(task.max_player_score) + 1 };
         let frame = frame_bytes(task.observation);
-        let agents = trainees.len();
+        let agents = specs.len();
         let reserve = |bytes: usize| device.zeros(bytes).map_err(failed);
         let mut group = CudaGroup {
             stream: device.ranked_stream(Rank::First).map_err(failed)?,
@@ -227,12 +225,12 @@ impl CudaGroup {
             seen: Arc::new(device.pinned(agents * frame).map_err(failed)?),
             staged: reserve(agents * size_of::<Staged>())?,
             observations: reserve(agents * frame)?,
-            turn: 0,
+            sequence: 0,
             looks: 0,
             lent: vec![false; agents],
             rows: reserve(agents * batch * abi::row_bytes(n_step))?,
-            targets: reserve(4 * agents * batch * text.most_outputs)?,
-            returns: reserve(4 * agents * batch * text.most_encoded)?,
+            targets: reserve(4 * agents * batch * text.max_outputs)?,
+            returns: reserve(4 * agents * batch * text.max_encoded)?,
             decisions: device.pinned(agents * size_of::<abi::Decision>()).map_err(failed)?,
             answers: vec![Decision::default(); agents],
             members: Vec::with_capacity(agents),
@@ -241,12 +239,13 @@ impl CudaGroup {
             graphs: None,
             batch,
             frame,
+            vector: matches!(task.observation, ObservationSpec::Vector { .. }),
             device: device.clone(),
         };
-        for (index, trainee) in trainees.into_iter().enumerate() {
-            let spilt = spilt.get(index).copied().unwrap_or(false);
-            let memory = Place { constants: &text.constants[index], scores, spilt };
-            group.seat(task, trainee, &shapes[index], memory)?;
+        for (index, spec) in specs.into_iter().enumerate() {
+            let host_resident = host_resident.get(index).copied().unwrap_or(false);
+            let memory = AgentMemory { constants: &text.constants[index], scores, host_resident };
+            group.add_agent(task, spec, &shapes[index], memory)?;
         }
         group.connect(&text.kinds, scores).map_err(failed)?;
         group.graphs = Some(group.capture().map_err(failed)?);
@@ -254,20 +253,20 @@ impl CudaGroup {
     }
 
     /// Gives an agent its memory and its initial weights.
-    fn seat(
+    fn add_agent(
         &mut self,
         task: &TaskSpec,
-        trainee: Trainee,
+        spec: AgentSpec,
         shape: &Architecture,
-        Place { constants, scores, spilt }: Place<'_>,
+        AgentMemory { constants, scores, host_resident }: AgentMemory<'_>,
     ) -> Result<(), DeviceFailure> {
-        let capacity = trainee.settings.replay;
+        let capacity = spec.settings.replay;
         let frames = (capacity * self.frame) as u64;
-        let spilt =
-            spilt || self.device.free_memory().map_err(failed)? < frames + 7 * capacity as u64 + MARGIN;
-        let ring = Ring::new(&self.device, task.observation, capacity, spilt).map_err(failed)?;
-        let diagnostics = Diagnostics::new(trainee.codec.as_ref(), scores);
-        let state = trainee.codec.init();
+        let host_resident = host_resident
+            || self.device.free_memory().map_err(failed)? < frames + 7 * capacity as u64 + MARGIN;
+        let ring = Ring::new(&self.device, task.observation, capacity, host_resident).map_err(failed)?;
+        let diagnostics = Diagnostics::new(spec.codec.as_ref(), scores);
+        let state = spec.codec.init();
         let sums = diagnostics.to_sums();
         let doubles = [&state[..], &state, constants, &sums].concat();
         let memory = self.device.zeros(8 * doubles.len()).map_err(failed)?;
@@ -277,24 +276,32 @@ impl CudaGroup {
         // The initial weights of the same agent on the CPU, from its own code.
         let mut twin =
             Network::new(Cpu::new(), shape.clone(), 1, 1).map_err(|e| DeviceFailure(e.to_string()))?;
-        let mut random = Random::new(trainee.seed, Purpose::Weights, 0);
+        let mut random = Random::new(spec.seed, Purpose::Weights, 0);
         twin.init(0, || random.unit_f32());
         let agent = self.members.len();
         for which in [Weights::Online, Weights::Target] {
             self.networks.write(which, agent, twin.parameters(Which::Online, 0)).map_err(failed)?;
         }
         let (state, constants) = (state.len(), constants.len());
-        self.members.push(Seat { trainee, ring, counters, doubles: memory, state, constants, diagnostics });
+        self.members.push(DeviceAgent {
+            spec,
+            ring,
+            counters,
+            doubles: memory,
+            state,
+            constants,
+            diagnostics,
+        });
         Ok(())
     }
 
     /// Tells the kernels where everything is.
     fn connect(&self, kinds: &[u32], scores: usize) -> Result<(), CudaError> {
         let mut members = Vec::new();
-        for (index, seat) in self.members.iter().enumerate() {
-            let (s, codec) = (&seat.trainee.settings, &seat.trainee.codec);
-            let place = |doubles: usize| seat.doubles.offset(8 * doubles);
-            let (ring, state) = (&seat.ring, seat.state);
+        for (index, member) in self.members.iter().enumerate() {
+            let (s, codec) = (&member.spec.settings, &member.spec.codec);
+            let place = |doubles: usize| member.doubles.offset(8 * doubles);
+            let (ring, state) = (&member.ring, member.state);
             let agent = Agent {
                 online: self.networks.address(Weights::Online, index).into(),
                 target: self.networks.address(Weights::Target, index).into(),
@@ -305,12 +312,12 @@ impl CudaGroup {
                 rewards: ring.rewards().into(),
                 flags: ring.flags().into(),
                 scores: ring.scores().into(),
-                live: place(0).into(),
+                online_state: place(0).into(),
                 frozen: place(state).into(),
                 codec: place(2 * state).into(),
-                sums: place(2 * state + seat.constants).into(),
-                counters: seat.counters.at().into(),
-                seed: seat.trainee.seed,
+                sums: place(2 * state + member.constants).into(),
+                counters: member.counters.at().into(),
+                seed: member.spec.seed,
                 capacity: ring.capacity as u64,
                 parameters: self.networks.parameters(index) as u32,
                 kind: kinds[index],
@@ -321,7 +328,7 @@ impl CudaGroup {
                 scores_told: scores as u32,
                 error_correction: codec.error_correction().into(),
                 undo_last_layer: codec.undo_last_layer().into(),
-                far: ring.far.into(),
+                host_resident: ring.host_resident.into(),
                 discount: s.discount as f32,
                 learning_rate: s.learning_rate as f32,
                 beta1: s.adam_beta1 as f32,
@@ -329,9 +336,9 @@ impl CudaGroup {
             };
             self.agents.write(index * size_of::<Agent>(), &[agent])?;
             members.push(Member {
-                learns: seat.counters.offset(offset_of!(Counters, learns)),
-                step_size: seat.counters.offset(offset_of!(Counters, step_size)),
-                root_correction: seat.counters.offset(offset_of!(Counters, root_correction)),
+                learns: member.counters.offset(offset_of!(Counters, learns)),
+                step_size: member.counters.offset(offset_of!(Counters, step_size)),
+                root_correction: member.counters.offset(offset_of!(Counters, root_correction)),
                 beta1: s.adam_beta1,
                 beta2: s.adam_beta2,
                 epsilon: s.adam_epsilon,
@@ -456,28 +463,30 @@ impl CudaGroup {
 
     /// Numbers what is staged as the next submission.
     fn stamp_staged(&mut self) {
-        self.turn += 1;
-        let (agents, at) = (self.members.len(), offset_of!(Staged, turn));
-        let turn = self.turn.to_le_bytes();
+        self.sequence += 1;
+        let (agents, at) = (self.members.len(), offset_of!(Staged, sequence));
+        let sequence = self.sequence.to_le_bytes();
         for staged in self.staging.host_bytes().chunks_exact_mut(size_of::<Staged>()).take(agents) {
-            staged[at..at + 8].copy_from_slice(&turn);
+            staged[at..at + 8].copy_from_slice(&sequence);
         }
     }
 
     /// Whether the device has answered the latest submission: all that it wrote before is in the host's memory then.
     fn has_answered(&mut self) -> bool {
-        let (agents, turn) = (self.members.len(), self.turn);
+        let (agents, sequence) = (self.members.len(), self.sequence);
         let decisions = self.decisions.host_bytes().as_ptr().cast::<abi::Decision>();
         // SAFETY: as many decisions as there are agents; the device writes them meanwhile, so nothing may be remembered.
-        let answered = (0..agents)
-            .all(|agent| unsafe { std::ptr::read_volatile(&raw const (*decisions.add(agent)).turn) == turn });
+        let answered = (0..agents).all(|agent| unsafe {
+            std::ptr::read_volatile(&raw const (*decisions.add(agent)).sequence) == sequence
+        });
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         answered
     }
 
     /// An agent's part of the memory for observations.
-    fn room(&self, agent: usize) -> Room {
-        Room { memory: self.seen.clone(), range: agent * self.frame..(agent + 1) * self.frame }
+    fn observation_buffer(&self, agent: usize) -> PinnedSlice {
+        let range = agent * self.frame..(agent + 1) * self.frame;
+        PinnedSlice { memory: self.seen.clone(), range, vector: self.vector }
     }
 
     fn clear_staged(&mut self) {

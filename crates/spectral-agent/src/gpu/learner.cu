@@ -73,7 +73,7 @@ record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, v
 }
 
 // grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state
-// (y = 0) or next state (y = 1); with `planes`, only where their planes are, unless they are far away.
+// (y = 0) or next state (y = 1); with `planes`, only where their planes are, unless the observations are host-resident.
 KERNEL(ROW_THREADS, 10)
 gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Element** planes) {
     const int row = blockIdx.x, set = blockIdx.y, p = blockIdx.z, population = gridDim.z;
@@ -109,7 +109,7 @@ gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Elemen
     if (writes) {
         drawn.index = index;
         drawn.action = agent.actions[slot];
-        drawn.live = (ends & TRUNCATED) == 0;
+        drawn.mask = (ends & TRUNCATED) == 0;
         drawn.player_score = agent.scores[slot];
         drawn.count = count;
         drawn.bootstrap = ends == 0 ? factor : 0.0f;
@@ -121,7 +121,7 @@ gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Elemen
     const u64 sample = ((u64)set * population + p) * BATCH + row;
     Element* own = (Element*)input + sample * OBSERVATION * STACK;
     if (planes) {
-        name_planes(stack, agent.far != 0, own, planes + sample * PLANES);
+        name_planes(stack, agent.host_resident != 0, own, planes + sample * PLANES);
     } else {
         write_stack(stack, own);
     }
@@ -161,7 +161,7 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
         for (int held = team(); held < count; held += teams()) {
             const int row = first + held;
             const Row& sampled = rows[row];
-            float* encoded = returns + row * MOST_ENCODED;
+            float* encoded = returns + row * MAX_ENCODED;
             for (int i = lane(); i < (int)agent.encoded; i += LANES) encoded[i] = 0.0f;
             const float discount = agent.discount;
             float factor = 1.0f;
@@ -171,7 +171,7 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
             }
             team_sync();
             const float* next = outputs + (u64)row * PITCH + best_of(values + held * ACTIONS) * agent.outputs;
-            Codec::target(agent, encoded, sampled.bootstrap, next, targets + row * MOST_OUTPUTS);
+            Codec::target(agent, encoded, sampled.bootstrap, next, targets + row * MAX_OUTPUTS);
         }
         __syncthreads();
     }
@@ -190,15 +190,15 @@ static __device__ void change_last_layer(const Agent& agent, const float* scale,
 KERNEL(BATCH_THREADS, 1)
 targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
     __shared__ float values[HELD_ROWS * ACTIONS];
-    __shared__ float scale[MOST_OUTPUTS];
-    __shared__ float shift[MOST_OUTPUTS];
+    __shared__ float scale[MAX_OUTPUTS];
+    __shared__ float shift[MAX_OUTPUTS];
     const u64 p = blockIdx.x;
     const Agent agent = agents[p];
     if (!agent.counters->learns) return;
     rows += p * BATCH;
     outputs += p * BATCH * PITCH;
-    targets += p * BATCH * MOST_OUTPUTS;
-    returns += p * BATCH * MOST_ENCODED;
+    targets += p * BATCH * MAX_OUTPUTS;
+    returns += p * BATCH * MAX_ENCODED;
     bool changes = false;
     FOR_CODEC(agent.kind, {
         make_targets<Codec>(agent, rows, outputs, targets, returns, values);
@@ -210,12 +210,12 @@ targets(Agent* agents, const Row* rows, const float* outputs, float* targets, fl
 
 // What one row adds to sums over the batch.
 struct RowSums {
-    double loss;       // sum of squared gradients, if live
-    double magnitude;  // sum of |gradient|, if live
+    double loss;       // sum of squared gradients, if the row counts
+    double magnitude;  // sum of |gradient|, if the row counts
     double taken;      // sum of |output|
-    float prediction;  // in true reward units, if live
+    float prediction;  // in true reward units, if the row counts
     float target;
-    int live;
+    int mask;  // 0: the row does not count
     int score;
     int action;
 };
@@ -225,7 +225,7 @@ static __device__ void sum_row(const Batch& batch, int row, RowSums& sums) {
     const Agent& agent = batch.agent;
     const float* output = batch.output(row);
     const float* gradient = batch.gradient(row);
-    const bool live = batch.live(row);
+    const bool mask = batch.mask(row);
     double loss = 0.0, magnitude = 0.0, taken = 0.0;
     for (int i = lane(); i < (int)agent.outputs; i += LANES) {
         const double g = (double)gradient[i];
@@ -236,15 +236,15 @@ static __device__ void sum_row(const Batch& batch, int row, RowSums& sums) {
     loss = team_sum(loss);
     magnitude = team_sum(magnitude);
     taken = team_sum(taken);
-    const float prediction = Codec::decode(agent, output, agent.live);
-    const float target = Codec::target_value(agent, batch.target(row), agent.live);
+    const float prediction = Codec::decode(agent, output, agent.online_state);
+    const float target = Codec::target_value(agent, batch.target(row), agent.online_state);
     if (lane() != 0) return;
     sums.loss = loss;
-    sums.magnitude = live ? magnitude : 0.0;
+    sums.magnitude = mask ? magnitude : 0.0;
     sums.taken = taken;
     sums.prediction = prediction;
     sums.target = target;
-    sums.live = live;
+    sums.mask = mask;
     sums.score = (int)batch.rows[row].player_score;
     sums.action = (int)batch.rows[row].action;
 }
@@ -256,7 +256,7 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
     if (first_of_warp(1)) {
         double count = total[0], loss = total[3];
         for (int row = 0; row < BATCH; row++) {
-            if (!sums[row].live) continue;
+            if (!sums[row].mask) continue;
             count += 1.0;
             loss += sums[row].loss;
         }
@@ -266,7 +266,7 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
     if (first_of_warp(2)) {
         double q = total[1], error = total[2];
         for (int row = 0; row < BATCH; row++) {
-            if (!sums[row].live) continue;
+            if (!sums[row].mask) continue;
             q += (double)sums[row].prediction;
             error += (double)fabsf(sums[row].prediction - sums[row].target);
         }
@@ -278,7 +278,7 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
         double active = frequencies[3 * i], target = frequencies[3 * i + 1], loss = frequencies[3 * i + 2];
 #pragma unroll 32
         for (int row = 0; row < BATCH; row++) {
-            if (!sums[row].live) continue;
+            if (!sums[row].mask) continue;
             const double g = (double)batch.gradient(row)[i];
             active += batch.returned(row)[i] != 0.0f ? 1.0 : 0.0;
             target += (double)batch.target(row)[i];
@@ -293,7 +293,7 @@ static __device__ void diagnose(const Batch& batch, const RowSums* sums, const f
     for (int s = threads() - 1 - thread(); s < (int)agent.scores_told; s += threads()) {
         double error = scores[3 * s], target = scores[3 * s + 1], count = scores[3 * s + 2];
         for (int row = 0; row < BATCH; row++) {
-            if (!sums[row].live || sums[row].score != s) continue;
+            if (!sums[row].mask || sums[row].score != s) continue;
             error += SCORE_RATE * ((double)fabsf(sums[row].prediction - sums[row].target) - error);
             target += SCORE_RATE * ((double)fabsf(sums[row].target) - target);
             count += 1.0;
@@ -354,7 +354,7 @@ KERNEL(BATCH_THREADS, 1)
 gradients(Agent* agents, const Row* rows, const float* outputs, const float* targets, const float* returns, float* last,
           float* trunk) {
     __shared__ RowSums sums[BATCH];
-    __shared__ float weights[MOST_OUTPUTS];
+    __shared__ float weights[MAX_OUTPUTS];
     __shared__ Corrections corrections;
     __shared__ float scale;
     __shared__ int finite;
@@ -362,8 +362,8 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
     const Agent agent = agents[p];
     rows += p * BATCH;
     outputs += p * BATCH * PITCH;
-    targets += p * BATCH * MOST_OUTPUTS;
-    returns += p * BATCH * MOST_ENCODED;
+    targets += p * BATCH * MAX_OUTPUTS;
+    returns += p * BATCH * MAX_ENCODED;
     last += p * BATCH * PITCH;
     trunk += p * BATCH * PITCH;
     const bool learns = agent.counters->learns != 0;
@@ -392,7 +392,7 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
             const int output = moves && at < BATCH * PITCH ? at % PITCH - sums[row].action * k : -1;
             g[j] = weighted[j] = 0.0f;
             if (output >= 0 && output < k) {
-                g[j] = scale * (sums[row].live ? last[at] : 0.0f);
+                g[j] = scale * (sums[row].mask ? last[at] : 0.0f);
                 weighted[j] = g[j] * weights[output];
             }
         }
@@ -415,14 +415,14 @@ choose(Agent* agents, const float* outputs, const Staged* staged, Decision* deci
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-    FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.live, values))
+    FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.online_state, values))
     __syncthreads();
     if (thread() == 0) {
         decisions[blockIdx.x].action = best_of(values);
         decisions[blockIdx.x].not_finite = agent.counters->not_finite;
         // The host watches this number in its own memory: the rest must be there before it.
         __threadfence_system();
-        *(volatile u64*)&decisions[blockIdx.x].turn = staged[blockIdx.x].turn;
+        *(volatile u64*)&decisions[blockIdx.x].sequence = staged[blockIdx.x].sequence;
     }
 }
 
@@ -435,7 +435,7 @@ refresh(Agent* agents, const Staged* staged) {
     const u64 whole = agent.parameters / 4;
     for (u64 i = from; i < whole; i += step) ((Sixteen*)agent.target)[i] = ((const Sixteen*)agent.online)[i];
     for (u64 i = 4 * whole + from; i < agent.parameters; i += step) agent.target[i] = agent.online[i];
-    for (u64 i = from; i < agent.state; i += step) agent.frozen[i] = agent.live[i];
+    for (u64 i = from; i < agent.state; i += step) agent.frozen[i] = agent.online_state[i];
     if (!agent.online_half) return;
     // Copies are padded to whole sixteens of bytes.
     const u64 halves = (agent.parameters + 7) / 8;

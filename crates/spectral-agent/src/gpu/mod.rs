@@ -12,5 +12,5 @@ mod ring;
 pub mod source;
 
 #[cfg(feature = "cuda")]
-pub use group::{CudaGroup, Trainee, memory_bytes, spills};
+pub use group::{AgentSpec, CudaGroup, host_resident, memory_bytes};
 pub use source::unsupported;

@@ -109,14 +109,14 @@ static __device__ inline void copy_observation(const Element* from, Element* to)
     }
 }
 
-// Says where the planes of a stack are, null for those before the episode; what is `far` is first copied to `near`.
-static __device__ inline void name_planes(const Stack& stack, bool far, Element* near, const Element** planes) {
+// Says where the planes of a stack are, null for those before the episode; what is `host_resident` is first copied to `local`.
+static __device__ inline void name_planes(const Stack& stack, bool host_resident, Element* local, const Element** planes) {
 #pragma unroll
     for (int back = 0; back < STACK; back++) {
         const Element* at = stack.at[back];
-        if (at && far) {
-            copy_observation(at, near + back * OBSERVATION);
-            at = near + back * OBSERVATION;
+        if (at && host_resident) {
+            copy_observation(at, local + back * OBSERVATION);
+            at = local + back * OBSERVATION;
         }
         for (int c = thread(); c < CHANNELS; c += threads()) planes[back * CHANNELS + c] = at ? at + c * AREA : nullptr;
     }

@@ -7,7 +7,7 @@ use spectral_nn::cuda::{CudaError, Device, Memory};
 pub(super) struct Ring {
     pub frames: Memory,
     /// Whether they are in the host's memory.
-    pub far: bool,
+    pub host_resident: bool,
     /// Rewards, then actions, flags and scores.
     pub small: Memory,
     pub capacity: usize,
@@ -27,19 +27,19 @@ pub(super) fn frame_bytes(spec: ObservationSpec) -> usize {
 }
 
 impl Ring {
-    /// A ring for `capacity` records; its observations lie in the host's memory if `spilt`.
+    /// A ring for `capacity` records; its observations lie in the host's memory if `host_resident`.
     pub fn new(
         device: &Device,
         spec: ObservationSpec,
         capacity: usize,
-        spilt: bool,
+        host_resident: bool,
     ) -> Result<Ring, CudaError> {
         let frame = frame_bytes(spec);
         let bytes = capacity * frame;
-        let frames = if spilt { device.pinned(bytes)? } else { device.zeros(bytes)? };
+        let frames = if host_resident { device.pinned(bytes)? } else { device.zeros(bytes)? };
         Ok(Ring {
             frames,
-            far: spilt,
+            host_resident,
             small: device.zeros(7 * capacity)?,
             capacity,
             frame,

@@ -7,7 +7,7 @@ use spectral_env::ObservationSpec;
 use std::fmt::Write;
 
 /// Rows of a minibatch that the kernels have shared memory for.
-pub const MOST_ROWS: usize = 512;
+pub const MAX_ROWS: usize = 512;
 
 /// A codec as device code: what [`Codec::device`] returns.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,9 +69,9 @@ pub struct Source {
     /// Per agent: what `Agent::codec` points to.
     pub constants: Vec<Vec<f64>>,
     /// Floats from one row of targets to the next: the largest K.
-    pub most_outputs: usize,
+    pub max_outputs: usize,
     /// Floats from one row of encoded returns to the next: the largest E.
-    pub most_encoded: usize,
+    pub max_encoded: usize,
 }
 
 /// The kernels for agents with these codecs, in this order.
@@ -88,9 +88,9 @@ pub struct Source {
 /// # Ok::<(), spectral_agent::gpu::source::Unsupported>(())
 /// ```
 pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported> {
-    if shape.batch > MOST_ROWS {
+    if shape.batch > MAX_ROWS {
         return Err(Unsupported(format!(
-            "a minibatch of {} rows does not fit a GPU's shared memory: set batch to at most {MOST_ROWS}, or train on \
+            "a minibatch of {} rows does not fit a GPU's shared memory: set batch to at most {MAX_ROWS}, or train on \
              the CPU",
             shape.batch
         )));
@@ -123,9 +123,9 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
             present.push(device);
         }
     }
-    let most_outputs = codecs.iter().map(|codec| codec.outputs()).max().unwrap_or(1);
-    let most_encoded = codecs.iter().map(|codec| codec.encoded()).max().unwrap_or(1);
-    let mut text = defines(shape, most_outputs, most_encoded);
+    let max_outputs = codecs.iter().map(|codec| codec.outputs()).max().unwrap_or(1);
+    let max_encoded = codecs.iter().map(|codec| codec.encoded()).max().unwrap_or(1);
+    let mut text = defines(shape, max_outputs, max_encoded);
     for part in [
         include_str!("warp.cuh"),
         &abi::header(),
@@ -140,7 +140,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
     }
     text.push_str(&dispatch(&present));
     text.push_str(include_str!("learner.cu"));
-    Ok(Source { text, kinds, constants, most_outputs, most_encoded })
+    Ok(Source { text, kinds, constants, max_outputs, max_encoded })
 }
 
 /// The group's constants as macros:
@@ -152,10 +152,10 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
 /// | `VECTOR` | 1 if observations are vectors of floats, 0 if they are planes of bytes |
 /// | `CHANNELS`, `HEIGHT`, `WIDTH` | planes of one observation (1, 1 and `OBSERVATION` for vectors) |
 /// | `PITCH` | floats from one row of outputs to the next, the same for every agent of the group |
-/// | `MOST_OUTPUTS`, `MOST_ENCODED` | the largest K and E of the group's codecs: strides of targets and of encoded returns |
+/// | `MAX_OUTPUTS`, `MAX_ENCODED` | the largest K and E of the group's codecs: strides of targets and of encoded returns |
 /// | `HEAD_AT`, `HEAD_IN` | where the last layer lies within an agent's parameters, and its inputs: weights `[HEAD_IN][ACTIONS * K]`, then `ACTIONS * K` biases |
 /// | `ROW_BYTES` | the size of a sampled transition with its rewards |
-fn defines(shape: &Shape, most_outputs: usize, most_encoded: usize) -> String {
+fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
     let (vector, channels, height, width) = match shape.observation {
         ObservationSpec::Vector { len } => (1, 1, 1, len),
         ObservationSpec::Planes { channels, height, width, .. } => (0, channels, height, width),
@@ -172,8 +172,8 @@ fn defines(shape: &Shape, most_outputs: usize, most_encoded: usize) -> String {
         ("HEIGHT", height),
         ("WIDTH", width),
         ("PITCH", shape.pitch),
-        ("MOST_OUTPUTS", most_outputs),
-        ("MOST_ENCODED", most_encoded),
+        ("MAX_OUTPUTS", max_outputs),
+        ("MAX_ENCODED", max_encoded),
         ("HEAD_AT", shape.head_at),
         ("HEAD_IN", shape.head_in),
         ("ROW_BYTES", abi::row_bytes(shape.n_step)),
@@ -215,14 +215,14 @@ mod tests {
         let popart = PopArt::new(&Default::default()).unwrap();
         let source = build(&SHAPE, &[&spectral, &popart, &spectral]).unwrap();
         assert_eq!(source.kinds, [0, 1, 0]);
-        assert_eq!((source.most_outputs, source.most_encoded), (21, 21));
+        assert_eq!((source.max_outputs, source.max_encoded), (21, 21));
         for (text, times) in [
             ("struct Spectral ", 1),
             ("struct PopArt ", 1),
             ("struct Clipped ", 0),
             ("#define OBSERVATION 30\n", 1),
             ("#define STACK 4\n", 1),
-            ("#define MOST_OUTPUTS 21\n", 1),
+            ("#define MAX_OUTPUTS 21\n", 1),
             ("case 1: { typedef PopArt Codec;", 1),
             ("#include", 0),
         ] {

@@ -211,16 +211,16 @@ impl Life {
         what: &str,
         buffer: &[u32],
         sample: usize,
-        (want, want_row): (&Stacks, usize),
+        (want, want_row): (&Observations, usize),
     ) -> Result<(), String> {
         let stacked = self.observation.len() * self.observation.stack();
         match (want, self.observation) {
-            (Stacks::Floats(want), _) => {
+            (Observations::Floats(want), _) => {
                 let got = buffer[sample * stacked..][..stacked].iter().map(|&bits| f32::from_bits(bits));
                 let equal = got.eq(want[want_row * stacked..][..stacked].iter().copied());
                 ensure!(equal, "{what}: other numbers than in the learner");
             }
-            (Stacks::Bytes(want), ObservationSpec::Planes { channels, height, width, stack }) => {
+            (Observations::Bytes(want), ObservationSpec::Planes { channels, height, width, stack }) => {
                 let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 let (planes, area) = (stack * channels, height * width);
                 for (i, &got) in bytes[sample * stacked..][..stacked].iter().enumerate() {
@@ -263,7 +263,7 @@ impl Life {
                 flags: outcome.flags().into(),
                 player_score: outcome.player_score.into(),
                 reward: outcome.reward,
-                turn: 1 + step as u64,
+                sequence: 1 + step as u64,
             };
             if active && !first {
                 self.learners[p].record(outcome);
@@ -323,8 +323,12 @@ impl Life {
         let arguments = [pointer(self.agents), pointer(outputs), pointer(self.staged), pointer(decisions)];
         self.emulator.launch("choose", [population, 1, 1], arguments)?;
         for (p, (decision, wanted)) in decisions.iter().zip(wanted).enumerate() {
-            let (name, turn) = (&self.names[p], self.staged[p].turn);
-            ensure!(decision.turn == turn, "{name}: decision {} answers {turn}", decision.turn);
+            let (name, sequence) = (&self.names[p], self.staged[p].sequence);
+            ensure!(
+                decision.sequence == sequence,
+                "{name}: decision {} answers {sequence}",
+                decision.sequence
+            );
             let Some(action) = wanted else { continue };
             let (got, want) = ((decision.action, decision.not_finite), (action as u64, 0));
             ensure!(got == want, "{name}: the decision (action, not finite) is {got:?}, not {want:?}");

@@ -9,25 +9,25 @@ impl Learner {
     /// Writes what acting needs: online weights and codec statistics.
     pub fn save_model(&self, out: &mut StateWriter) {
         out.f32s(self.network.parameters(Which::Online, 0));
-        out.f64s(&self.live_state);
+        out.f64s(&self.online_state);
     }
 
     /// Restores what [`save_model`](Learner::save_model) wrote.
     pub fn restore_model(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         from.f32s_into(self.network.parameters_mut(Which::Online, 0))?;
-        restore_f64s(from, &mut self.live_state)
+        restore_f64s(from, &mut self.online_state)
     }
 
     /// Writes everything but replay's records.
     pub fn save(&self, out: &mut StateWriter) {
-        let (first, second, steps) = self.network.adam_state(0);
+        let (adam_m, adam_v, steps) = self.network.adam_state(0);
         let state = LearnerState {
             online: self.network.parameters(Which::Online, 0),
-            live: &self.live_state,
+            online_state: &self.online_state,
             target: self.network.parameters(Which::Target, 0),
             frozen: &self.frozen_state,
-            first,
-            second,
+            adam_m,
+            adam_v,
             steps,
             updates: self.updates,
             error_magnitude: self.error_magnitude,
@@ -47,12 +47,12 @@ impl Learner {
         self.restore_model(from)?;
         from.f32s_into(self.network.parameters_mut(Which::Target, 0))?;
         restore_f64s(from, &mut self.frozen_state)?;
-        let (first, second, step) = (from.f32s()?, from.f32s()?, from.u64()?);
+        let (adam_m, adam_v, step) = (from.f32s()?, from.f32s()?, from.u64()?);
         let expected = self.network.parameters(Which::Online, 0).len();
-        if first.len() != expected || second.len() != expected {
-            return Err(StateError(format!("{} optimiser moments, {expected} expected", first.len())));
+        if adam_m.len() != expected || adam_v.len() != expected {
+            return Err(StateError(format!("{} optimiser moments, {expected} expected", adam_m.len())));
         }
-        self.network.set_adam_state(0, &first, &second, step);
+        self.network.set_adam_state(0, &adam_m, &adam_v, step);
         self.updates = from.u64()?;
         self.error_magnitude = from.f64()?;
         self.diagnostics.restore(from)?;
@@ -78,11 +78,11 @@ impl Learner {
 /// What a learner consists of beside replay, wherever it runs: the order in which checkpoints hold it.
 pub(crate) struct LearnerState<'a> {
     pub online: &'a [f32],
-    pub live: &'a [f64],
+    pub online_state: &'a [f64],
     pub target: &'a [f32],
     pub frozen: &'a [f64],
-    pub first: &'a [f32],
-    pub second: &'a [f32],
+    pub adam_m: &'a [f32],
+    pub adam_v: &'a [f32],
     pub steps: u64,
     pub updates: u64,
     pub error_magnitude: f64,
@@ -92,11 +92,11 @@ pub(crate) struct LearnerState<'a> {
 impl LearnerState<'_> {
     pub(crate) fn save(&self, out: &mut StateWriter) {
         out.f32s(self.online);
-        out.f64s(self.live);
+        out.f64s(self.online_state);
         out.f32s(self.target);
         out.f64s(self.frozen);
-        out.f32s(self.first);
-        out.f32s(self.second);
+        out.f32s(self.adam_m);
+        out.f32s(self.adam_v);
         out.u64(self.steps);
         out.u64(self.updates);
         out.f64(self.error_magnitude);

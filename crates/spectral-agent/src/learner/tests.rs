@@ -73,7 +73,7 @@ fn values(learner: &mut Learner) -> [f32; 4] {
         let outputs =
             learner.network.forward(Which::Online, spectral_nn::Samples::Floats(&observation), 1).to_vec();
         for (action, row) in outputs.chunks(learner.codec.outputs()).enumerate() {
-            out[2 * state + action] = learner.codec.decode(row, &learner.live_state);
+            out[2 * state + action] = learner.codec.decode(row, &learner.online_state);
         }
     }
     out
@@ -196,7 +196,7 @@ fn popart_keeps_predictions_while_its_statistics_move() {
     let before = values(&mut agent);
     train(&mut agent, 49);
     let after = values(&mut agent);
-    assert!(agent.live_state[4] > 50.0, "σ moved: {:?}", agent.live_state);
+    assert!(agent.online_state[4] > 50.0, "σ moved: {:?}", agent.online_state);
     for (b, a) in before.iter().zip(after) {
         assert!((b - a).abs() < 0.02, "{before:?} {after:?}");
     }
@@ -222,9 +222,7 @@ fn the_error_correction_is_the_authors() {
 
 #[test]
 fn a_saved_learner_goes_on_bit_for_bit() {
-    for pairs in
-        ["spectral", "popart prioritised=true", "categorical dueling=true double=true"]
-    {
+    for pairs in ["spectral", "popart prioritised=true", "categorical dueling=true double=true"] {
         let mut agent = learner(pairs, 2);
         fill(&mut agent, 700, 50.0);
         train(&mut agent, 73);
@@ -294,7 +292,10 @@ fn double_q_learning_chooses_with_the_online_network() {
         let k = agent.codec.outputs();
         let mut chosen_by = |which| -> Vec<usize> {
             let outputs = agent.network.forward(which, agent.buffers.next_states.samples(), 32);
-            outputs.chunks(2 * k).map(|row| greedy(agent.codec.as_ref(), row, &agent.live_state).0).collect()
+            outputs
+                .chunks(2 * k)
+                .map(|row| greedy(agent.codec.as_ref(), row, &agent.online_state).0)
+                .collect()
         };
         let (online, target) = (chosen_by(Which::Online), chosen_by(Which::Target));
         assert_ne!(online, target, "the test needs a case in which it matters");

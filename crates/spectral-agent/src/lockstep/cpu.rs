@@ -1,10 +1,10 @@
 //! A group of learners on the CPU: the reference for groups on devices, and the group with which device populations are tested.
 
-use super::{Decision, DeviceFailure, Group, Seen};
+use super::{Decision, DeviceFailure, Group, ObservationRef};
 use crate::learner::Learner;
-use crate::replay::{Outcome, Stacks};
+use crate::replay::{Observations, Outcome};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::{Observation, ObservationSpec};
+use spectral_env::Observation;
 use std::ops::Range;
 
 /// Learners that step together, one after the other, on the thread that submits.
@@ -12,12 +12,13 @@ use std::ops::Range;
 /// ```
 /// use spectral_agent::codecs::configure;
 /// use spectral_agent::learner::Learner;
-/// use spectral_agent::lockstep::{CpuGroup, Group, Seen};
+/// use spectral_agent::lockstep::{CpuGroup, Group, ObservationRef};
 /// let env = spectral_env::make("catch-scale", &Default::default())?;
 /// let (settings, codec) = configure("spectral replay=100", Default::default())?;
 /// let learner = Learner::new(settings, codec, env.spec(), 1)?;
 /// let mut group = CpuGroup::new(vec![learner]);
-/// group.stage(0, None, Seen::Vector(&vec![0.5; env.spec().observation.len()]));
+/// let seen = vec![0.5; env.spec().observation.len()];
+/// group.stage(0, None, Some(ObservationRef::Floats(&seen)));
 /// group.submit(false, false)?;
 /// assert!(group.wait()?[0].action < 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,7 +30,7 @@ pub struct CpuGroup {
 
 struct LockstepAgent {
     learner: Learner,
-    observation: Stacks,
+    observation: Observations,
     outcome: Option<Outcome>,
     staged: bool,
     /// As in [`Decision`]. It is known only after the answer was given, so the next answer reports it.
@@ -40,14 +41,7 @@ impl CpuGroup {
     /// A group of these learners.
     pub fn new(learners: Vec<Learner>) -> Self {
         let member = |learner: Learner| {
-            // A single observation: replay does the stacking.
-            let observation = match learner.replay().spec() {
-                ObservationSpec::Planes { channels, height, width, .. } => {
-                    ObservationSpec::Planes { channels, height, width, stack: 1 }
-                }
-                vector => vector,
-            };
-            let observation = Stacks::new(observation, 1);
+            let observation = Observations::new(learner.replay().spec(), 1);
             LockstepAgent { learner, observation, outcome: None, staged: false, not_finite: None }
         };
         let members: Vec<LockstepAgent> = learners.into_iter().map(member).collect();
@@ -71,8 +65,8 @@ impl LockstepAgent {
 
     fn observe(&mut self) -> usize {
         match (self.learner.observation(), &self.observation) {
-            (Observation::Planes(to), Stacks::Bytes(from)) => to.copy_from_slice(from),
-            (Observation::Vector(to), Stacks::Floats(from)) => to.copy_from_slice(from),
+            (Observation::Planes(to), Observations::Bytes(from)) => to.copy_from_slice(from),
+            (Observation::Vector(to), Observations::Floats(from)) => to.copy_from_slice(from),
             _ => unreachable!("the buffer is made from the replay's own spec"),
         }
         self.learner.act()
@@ -84,11 +78,12 @@ impl Group for CpuGroup {
         self.members.len()
     }
 
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
         let member = &mut self.members[agent];
         match (observation, &mut member.observation) {
-            (Seen::Planes(from), Stacks::Bytes(to)) => to.copy_from_slice(from),
-            (Seen::Vector(from), Stacks::Floats(to)) => to.copy_from_slice(from),
+            (Some(ObservationRef::Bytes(from)), Observations::Bytes(to)) => to.copy_from_slice(from),
+            (Some(ObservationRef::Floats(from)), Observations::Floats(to)) => to.copy_from_slice(from),
+            (None, _) => panic!("no buffer was lent that the observation could be in"),
             _ => panic!("the observation is not of the kind that the task says"),
         }
         (member.outcome, member.staged) = (outcome, true);

@@ -4,8 +4,10 @@
 //! Atari size 7056 + 7 bytes, not the 56 KB of two stacks of four. Stacks and n-step returns are put together when a
 //! minibatch is drawn.
 
+mod observations;
 mod sumtree;
 
+pub use observations::Observations;
 pub use sumtree::SumTree;
 
 use crate::codecs::Codec;
@@ -40,40 +42,6 @@ pub(crate) const TRUNCATED: u8 = 2;
 /// The first observation of an episode (or of a life): stacks do not reach past it.
 pub(crate) const START: u8 = 4;
 
-#[derive(Clone, Debug)]
-enum Frames {
-    Bytes(Vec<u8>),
-    Floats(Vec<f32>),
-}
-
-/// Where stacked observations of a minibatch are put: `[batch][stack × observation]`.
-#[derive(Clone, Debug)]
-pub enum Stacks {
-    /// For planes.
-    Bytes(Vec<u8>),
-    /// For vectors.
-    Floats(Vec<f32>),
-}
-
-impl Stacks {
-    /// Room for `batch` stacked observations.
-    pub fn new(spec: ObservationSpec, batch: usize) -> Self {
-        let len = batch * spec.len() * spec.stack();
-        match spec {
-            ObservationSpec::Planes { .. } => Stacks::Bytes(vec![0; len]),
-            ObservationSpec::Vector { .. } => Stacks::Floats(vec![0.0; len]),
-        }
-    }
-
-    /// As the network takes them.
-    pub fn samples(&self) -> spectral_nn::Samples<'_> {
-        match self {
-            Stacks::Bytes(v) => spectral_nn::Samples::Bytes(v),
-            Stacks::Floats(v) => spectral_nn::Samples::Floats(v),
-        }
-    }
-}
-
 /// One sampled transition, without its observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
@@ -104,7 +72,7 @@ pub struct Replay {
     spec: ObservationSpec,
     capacity: usize,
     n_step: usize,
-    frames: Frames,
+    frames: Observations,
     actions: Vec<u8>,
     rewards: Vec<f32>,
     flags: Vec<u8>,
@@ -119,16 +87,11 @@ pub struct Replay {
 impl Replay {
     /// An empty ring for `capacity` transitions.
     pub fn new(spec: ObservationSpec, capacity: usize, n_step: usize) -> Self {
-        let len = capacity * spec.len();
-        let frames = match spec {
-            ObservationSpec::Planes { .. } => Frames::Bytes(vec![0; len]),
-            ObservationSpec::Vector { .. } => Frames::Floats(vec![0.0; len]),
-        };
         Replay {
             spec,
             capacity,
             n_step,
-            frames,
+            frames: Observations::new(spec, capacity),
             actions: vec![0; capacity],
             rewards: vec![0.0; capacity],
             flags: vec![0; capacity],
@@ -176,14 +139,11 @@ impl Replay {
     pub fn observation(&mut self) -> Observation<'_> {
         let (slot, len) = (self.slot(self.newest), self.spec.len());
         self.flags[slot] = if self.starting { START } else { 0 };
-        match &mut self.frames {
-            Frames::Bytes(v) => Observation::Planes(&mut v[slot * len..][..len]),
-            Frames::Floats(v) => Observation::Vector(&mut v[slot * len..][..len]),
-        }
+        self.frames.write(slot * len..(slot + 1) * len)
     }
 
     /// The stack that ends with the current observation, for acting.
-    pub fn current(&self, out: &mut Stacks) {
+    pub fn current(&self, out: &mut Observations) {
         self.stack(self.newest, 0, out);
     }
 
@@ -235,7 +195,7 @@ impl Replay {
     }
 
     /// Writes the stack that ends with record `index` as row `row`; where the episode had not begun, zeros.
-    pub fn stack(&self, index: u64, row: usize, out: &mut Stacks) {
+    pub fn stack(&self, index: u64, row: usize, out: &mut Observations) {
         let (len, depth) = (self.spec.len(), self.spec.stack());
         // How many observations before this one belong to the same episode.
         let mut reach = 0;
@@ -250,10 +210,10 @@ impl Replay {
             let at = (row * depth + position) * len;
             let source = (back <= reach).then(|| self.slot(index - back as u64) * len);
             match (&self.frames, &mut *out) {
-                (Frames::Bytes(from), Stacks::Bytes(to)) => {
+                (Observations::Bytes(from), Observations::Bytes(to)) => {
                     copy_or_clear(from, source, &mut to[at..at + len])
                 }
-                (Frames::Floats(from), Stacks::Floats(to)) => {
+                (Observations::Floats(from), Observations::Floats(to)) => {
                     copy_or_clear(from, source, &mut to[at..at + len])
                 }
                 _ => unreachable!("stacks are made from the same observation spec"),
@@ -294,8 +254,8 @@ impl Replay {
         }
         for s in slots() {
             match &self.frames {
-                Frames::Bytes(v) => out.extend_from_slice(&v[s * len..][..len]),
-                Frames::Floats(v) => {
+                Observations::Bytes(v) => out.extend_from_slice(&v[s * len..][..len]),
+                Observations::Floats(v) => {
                     for x in &v[s * len..][..len] {
                         out.extend_from_slice(&x.to_le_bytes());
                     }
@@ -335,8 +295,8 @@ impl Replay {
             self.scores[s] = scores[i];
             self.rewards[s] = read_f32(&rewards[4 * i..]);
             match &mut self.frames {
-                Frames::Bytes(v) => v[s * len..][..len].copy_from_slice(&frames[i * len..][..len]),
-                Frames::Floats(v) => {
+                Observations::Bytes(v) => v[s * len..][..len].copy_from_slice(&frames[i * len..][..len]),
+                Observations::Floats(v) => {
                     for (j, x) in v[s * len..][..len].iter_mut().enumerate() {
                         *x = read_f32(&frames[4 * (i * len + j)..]);
                     }

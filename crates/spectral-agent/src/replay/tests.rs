@@ -51,7 +51,7 @@ proptest! {
         prop_assert!(replay.valid().is_empty());
         let mut fresh = Replay::new(replay.spec(), 40, 3);
         let mut rng = Stream::new(seed, Purpose::Other, 1);
-        let (mut a, mut b) = (Stacks::new(replay.spec(), 1), Stacks::new(replay.spec(), 1));
+        let (mut a, mut b) = (Observations::stacked(replay.spec(), 1), Observations::stacked(replay.spec(), 1));
         for t in 0..after {
             let outcome = Outcome { reward: t as f32, terminal: rng.chance(0.1), ..Default::default() };
             for replay in [&mut replay, &mut fresh] {
@@ -90,7 +90,7 @@ proptest! {
         frame.fill(255);
         let ends = |i: usize| model.outcomes[i].terminal || model.outcomes[i].truncated;
         let spec = ObservationSpec::Planes { channels: 1, height: 1, width: 2, stack };
-        let mut stacks = Stacks::new(spec, 2);
+        let mut stacks = Observations::stacked(spec, 2);
         for index in replay.valid() {
             let i = index as usize;
             let mut encoded = [0.0];
@@ -114,7 +114,7 @@ proptest! {
                 prop_assert_eq!(sampled.next, index + 3);
             }
             replay.stack(index, 1, &mut stacks);
-            let Stacks::Bytes(bytes) = &stacks else { unreachable!() };
+            let Observations::Bytes(bytes) = &stacks else { unreachable!() };
             let mut want = vec![];
             let mut cut = false;
             for back in 0..stack {
@@ -164,13 +164,13 @@ fn an_atari_transition_takes_little_more_than_its_screen() {
 fn the_current_stack_follows_the_episode() {
     let spec = ObservationSpec::Planes { channels: 1, height: 1, width: 1, stack: 3 };
     let mut replay = Replay::new(spec, 20, 1);
-    let mut stacks = Stacks::new(spec, 1);
+    let mut stacks = Observations::stacked(spec, 1);
     let mut seen = vec![];
     for t in 1..=5u8 {
         let Observation::Planes(frame) = replay.observation() else { unreachable!() };
         frame[0] = t;
         replay.current(&mut stacks);
-        let Stacks::Bytes(bytes) = &stacks else { unreachable!() };
+        let Observations::Bytes(bytes) = &stacks else { unreachable!() };
         seen.push(bytes.clone());
         replay.record(Outcome { terminal: t == 3, ..Default::default() });
     }
@@ -198,7 +198,7 @@ fn an_episode_that_was_cut_off_afterwards_is_a_time_out() {
         replay.sample(index, GAMMA, &raw(), &mut encoded).live
     };
     assert_eq!((6..12).map(sample).collect::<Vec<_>>(), [true, false, false, false, true, true]);
-    let mut stack = Stacks::new(spec, 1);
+    let mut stack = Observations::stacked(spec, 1);
     replay.stack(10, 0, &mut stack);
-    assert!(matches!(&stack, Stacks::Bytes(bytes) if *bytes == [0, 11]), "{stack:?}");
+    assert!(matches!(&stack, Observations::Bytes(bytes) if *bytes == [0, 11]), "{stack:?}");
 }

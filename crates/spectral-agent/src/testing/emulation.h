@@ -43,9 +43,9 @@ public:
     }
 };
 
-static const unsigned MOST_THREADS = 64;
-static Barrier block_barrier, team_barriers[MOST_THREADS];
-static double swapped[MOST_THREADS];
+static const unsigned MAX_THREADS = 64;
+static Barrier block_barrier, team_barriers[MAX_THREADS];
+static double swapped[MAX_THREADS];
 
 static void __syncthreads() { block_barrier.wait(); }
 static void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -94,7 +94,7 @@ extern "C" void emulate(void* kernel, unsigned x, unsigned y, unsigned z, unsign
     gridDim = {x, y, z};
     blockDim = {threads, 1, 1};
     block_barrier.resize(threads);
-    for (unsigned i = 0; i < MOST_THREADS; i++) team_barriers[i].resize(LANES);
+    for (unsigned i = 0; i < MAX_THREADS; i++) team_barriers[i].resize(LANES);
     auto run = [=](unsigned index) {
         threadIdx = {index, 0, 0};
         for (unsigned block = 0; block < x * y * z; block++) {

@@ -42,8 +42,8 @@ pub(super) unsafe fn adam<S: Simd>(
     step: &AdamStep,
     len: usize,
     parameters: *mut f32,
-    first: *mut f32,
-    second: *mut f32,
+    adam_m: *mut f32,
+    adam_v: *mut f32,
     gradients: *const f32,
 ) {
     unsafe {
@@ -54,12 +54,12 @@ pub(super) unsafe fn adam<S: Simd>(
         while at < len {
             let left = len - at;
             let g = S::load(gradients.add(at));
-            let m = S::fma(beta1, load_up_to::<S>(first.add(at), left), S::mul(fresh1, g));
-            let v = S::fma(beta2, load_up_to::<S>(second.add(at), left), S::mul(fresh2, S::mul(g, g)));
+            let m = S::fma(beta1, load_up_to::<S>(adam_m.add(at), left), S::mul(fresh1, g));
+            let v = S::fma(beta2, load_up_to::<S>(adam_v.add(at), left), S::mul(fresh2, S::mul(g, g)));
             let move_by = S::div(S::mul(rate, m), S::fma(S::sqrt(v), root, epsilon));
             let p = S::add(load_up_to::<S>(parameters.add(at), left), move_by);
-            store_up_to::<S>(first.add(at), m, left);
-            store_up_to::<S>(second.add(at), v, left);
+            store_up_to::<S>(adam_m.add(at), m, left);
+            store_up_to::<S>(adam_v.add(at), v, left);
             store_up_to::<S>(parameters.add(at), p, left);
             at += S::LANES;
         }

@@ -125,8 +125,8 @@ pub(crate) fn adam(
     const CHUNK: usize = 32 * 1024;
     let n = pass.stride;
     let chunks = n.div_ceil(CHUNK);
-    let (parameters, first) = (Shared(buffers.parameters.at_mut(0)), Shared(buffers.first.at_mut(0)));
-    let (second, gradients) = (Shared(buffers.second.at_mut(0)), buffers.gradients);
+    let (parameters, adam_m) = (Shared(buffers.parameters.at_mut(0)), Shared(buffers.adam_m.at_mut(0)));
+    let (adam_v, gradients) = (Shared(buffers.adam_v.at_mut(0)), buffers.gradients);
     run_tasks(pass.agents * chunks, 32 * pass.agents * n, |task| {
         let (agent, from) = (task / chunks, task % chunks * CHUNK);
         if !active[agent] {
@@ -137,7 +137,7 @@ pub(crate) fn adam(
         let len = CHUNK.min(n - from);
         // SAFETY: the chunks of different tasks are disjoint and lie within their buffers.
         unsafe {
-            (kernels.adam)(&step, len, parameters.at(at), first.at(at), second.at(at), gradients.at(at));
+            (kernels.adam)(&step, len, parameters.at(at), adam_m.at(at), adam_v.at(at), gradients.at(at));
         }
     });
 }

@@ -1,4 +1,4 @@
-//! How the direct convolutions are cut into blocks and warps: by an estimate of the time that each way takes.
+//! How direct convolutions are tiled over blocks and warps: by an estimate of the time that each way takes.
 
 use super::device::Shape;
 use super::shapes::Precision;
@@ -23,8 +23,8 @@ impl Room {
     /// All of it.
     pub const ALL: Room = Room { shared: PROCESSOR_SHARED, registers: PROCESSOR_REGISTERS };
 
-    /// Half of the registers, and what a block with so many bytes of shared memory leaves.
-    pub fn beside(shared: usize) -> Room {
+    /// Half of the registers, and what a block with so many bytes of shared memory leaves on the same multiprocessor.
+    pub fn sharing(shared: usize) -> Room {
         Room { shared: PROCESSOR_SHARED - shared - RESERVED, registers: PROCESSOR_REGISTERS / 2 }
     }
 
@@ -47,13 +47,13 @@ impl Room {
 pub(super) struct Direct {
     /// Warps along positions, columns and the reduction; tiles of a warp along positions and columns.
     warps: [usize; 5],
-    /// Images of a unit of work.
+    /// Images of a work tile.
     images: usize,
-    /// Rows of outputs of a unit of work.
+    /// Rows of outputs of a work tile.
     rows: usize,
-    /// Units of a block in shared memory at a time.
-    deep: usize,
-    /// Blocks of a network: shares of its units, and slices of its columns.
+    /// Stages: work tiles of a block in shared memory at a time.
+    stages: usize,
+    /// Blocks of a network: those that share its work tiles, and slices of its columns.
     grid: [usize; 2],
     /// Bytes of dynamic shared memory.
     pub shared: usize,
@@ -84,12 +84,12 @@ impl Direct {
 
     /// The arguments of `ForwardShape` in `direct.cuh` after the layer and the kind of its input.
     pub fn forward_arguments(&self) -> String {
-        format!("{}, {}, {}, {}", self.warps(), self.images, self.rows, self.deep)
+        format!("{}, {}, {}, {}", self.warps(), self.images, self.rows, self.stages)
     }
 
     /// The arguments of `GradientShape` after the layer.
     pub fn gradient_arguments(&self) -> String {
-        format!("{}, {}, {}", self.warps(), self.images, self.deep)
+        format!("{}, {}, {}", self.warps(), self.images, self.stages)
     }
 
     /// Has the compiler compare this arithmetic with the kernels' own.
@@ -170,11 +170,11 @@ impl Direct {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirectWeights {
     warps: [usize; 5],
-    /// Rows of outputs of a unit of work.
+    /// Rows of outputs of a work tile.
     rows: usize,
-    /// Units in shared memory at a time.
-    deep: usize,
-    /// Tiles of the layer's weights, and shares of the units.
+    /// Stages: work tiles in shared memory at a time.
+    stages: usize,
+    /// Tiles of the layer's weights, and blocks that share the work tiles.
     tiles: usize,
     shares: usize,
     pub shared: usize,
@@ -199,7 +199,7 @@ impl DirectWeights {
     /// The arguments of `WeightsShape` after the layer and the kind of its input.
     pub fn arguments(&self) -> String {
         let [wm, wn, wk, mt, nt] = self.warps;
-        format!("Warps<{wm}, {wn}, {wk}, {mt}, {nt}>, {}, {}", self.rows, self.deep)
+        format!("Warps<{wm}, {wn}, {wk}, {mt}, {nt}>, {}, {}", self.rows, self.stages)
     }
 
     /// Has the compiler compare this arithmetic with the kernels' own.
@@ -226,9 +226,10 @@ impl DirectWeights {
             for (wm, wn, wk) in warps(12, &[1, 2], &[1, 2, 4]) {
                 for mt in (1..=6).filter(|&mt| elements.is_multiple_of(wm * mt)) {
                     for nt in (2..=8).step_by(2).filter(|&nt| filters.is_multiple_of(wn * nt)) {
-                        for deep in [1, 2] {
+                        for stages in [1, 2] {
                             let of = (batch, bytes, agents, processors, room);
-                            let tried = DirectWeights::estimate(layer, of, rows, deep, [wm, wn, wk, mt, nt]);
+                            let tried =
+                                DirectWeights::estimate(layer, of, rows, stages, [wm, wn, wk, mt, nt]);
                             if let Some((time, way)) = tried
                                 && best.is_none_or(|(least, _)| time < least)
                             {
@@ -247,17 +248,17 @@ impl DirectWeights {
         layer: &Affine,
         (batch, bytes, agents, processors, room): (usize, usize, usize, usize, Room),
         rows: usize,
-        deep: usize,
+        stages: usize,
         warps: [usize; 5],
     ) -> Option<(f64, DirectWeights)> {
         let [wm, wn, wk, mt, nt] = warps;
         let (patches, words) = forward_view(layer, rows).size();
         let steps = patches.div_ceil(16);
         let deltas = steps * 16 * (4 * wn * nt + 4);
-        let unit_words = words + deltas;
+        let work_words = words + deltas;
         let spare = (wk - 1) * wm * wn * mt * nt * 128;
         let raw = forward_view(layer, rows).bytes() / 4;
-        let all = if bytes == 1 { words + deep * deltas + raw } else { deep * unit_words };
+        let all = if bytes == 1 { words + stages * deltas + raw } else { stages * work_words };
         let shared = 4 * (steps * 16 + spare.max(all));
         let count = wm * wn * wk;
         let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 60).next_multiple_of(8);
@@ -269,27 +270,27 @@ impl DirectWeights {
         let tiles = layer.fan_in() / (16 * wm * mt) * (layer.filters / (8 * wn * nt));
         let products = (wm * mt * wn * nt * steps.next_multiple_of(wk)) as f64;
         let reads = (4 * mt + 2 * nt) as f64 / (mt * nt) as f64;
-        let unit = products * reads.max(1.7) + 1.5 * unit_words as f64 / 32.0;
+        let cycles = products * reads.max(1.7) + 1.5 * work_words as f64 / 32.0;
         // Bytes take instructions to become numbers.
-        let unit = unit + if bytes == 1 { words as f64 * 0.1 } else { 0.0 };
+        let cycles = cycles + if bytes == 1 { words as f64 * 0.1 } else { 0.0 };
         let slow = |warps: f64| (5.0 / warps).max(1.0);
-        let waiting = if deep > 1 { 200.0 } else { 1200.0 };
-        let alone = waiting + unit * slow(count as f64);
-        let units = batch * layer.out_height() / rows;
+        let waiting = if stages > 1 { 200.0 } else { 1200.0 };
+        let alone = waiting + cycles * slow(count as f64);
+        let work_tiles = batch * layer.out_height() / rows;
         let mut best: Option<(f64, DirectWeights)> = None;
-        for each in 1..=units {
-            let shares = units.div_ceil(each);
-            let each = units.div_ceil(shares) as f64;
+        for each in 1..=work_tiles {
+            let shares = work_tiles.div_ceil(each);
+            let each = work_tiles.div_ceil(shares) as f64;
             let blocks = agents * tiles * shares;
             let waves = blocks.div_ceil(processors * resident) as f64;
-            let beside = resident.min(blocks.div_ceil(processors)) as f64;
-            let together = beside * unit * slow(beside * count as f64);
+            let neighbours = resident.min(blocks.div_ceil(processors)) as f64;
+            let together = neighbours * cycles * slow(neighbours * count as f64);
             // Shares are written here and read by the step.
             let all = (agents * shares * layer.fan_in() * layer.filters) as f64 / processors as f64;
             let time = waves * (2500.0 + each * alone.max(together)) + all / 3.0;
             if shares <= 64 && best.is_none_or(|(least, _)| time < least) {
                 let resident = room.bounds(resident);
-                best = Some((time, DirectWeights { warps, rows, deep, tiles, shares, shared, resident }));
+                best = Some((time, DirectWeights { warps, rows, stages, tiles, shares, shared, resident }));
             }
         }
         best
@@ -390,8 +391,8 @@ impl Work<'_> {
         for (images, rows) in whole.chain(cut) {
             for slices in [1, 2, 4, 8] {
                 for (wm, wn, wk) in warps(8, &[1, 2, 4], &[1, 2, 4]) {
-                    for deep in [1, 2] {
-                        let way = (images, rows, slices, deep);
+                    for stages in [1, 2] {
+                        let way = (images, rows, slices, stages);
                         let tried = self.estimate(way, [wm, wn, wk], networks, processors);
                         if let Some((time, direct)) = tried
                             && best.is_none_or(|(least, _)| time < least)
@@ -408,7 +409,7 @@ impl Work<'_> {
     /// The best number of shares for these blocks, and roughly how many cycles they take.
     fn estimate(
         &self,
-        (images, rows, slices, deep): (usize, usize, usize, usize),
+        (images, rows, slices, stages): (usize, usize, usize, usize),
         [wm, wn, wk]: [usize; 3],
         networks: usize,
         processors: usize,
@@ -429,43 +430,47 @@ impl Work<'_> {
         let picture = spare.max(images * words);
         let shared = 4
             * (weights
-                + if self.bytes { picture + images * (self.view)(rows).bytes() / 4 } else { deep * picture });
+                + if self.bytes {
+                    picture + images * (self.view)(rows).bytes() / 4
+                } else {
+                    stages * picture
+                });
         let registers = (mt * nt * 4 + 5 * mt + 2 * nt + 50).next_multiple_of(8);
         let resident = self.room.blocks(shared, 32 * warps * registers);
         if resident == 0 {
             return None;
         }
-        // Cycles of shared memory and tensor cores per unit; sums of the warps along the reduction are written and read.
+        // Cycles of shared memory and tensor cores per work tile; sums of the warps along the reduction are written and read.
         let products = (wm * mt * wn * nt * self.steps) as f64;
         let reads = (4 * mt + 2 * nt) as f64 / (mt * nt) as f64;
-        let unit = products * reads.max(1.7) + (2 * spare + 2 * images * words) as f64 / 32.0;
-        let unit = unit + (4 * wm * mt * wn * nt) as f64;
+        let cycles = products * reads.max(1.7) + (2 * spare + 2 * images * words) as f64 / 32.0;
+        let cycles = cycles + (4 * wm * mt * wn * nt) as f64;
         // Sums of warps overwrite the border around a gradient, which has to be cleared again.
-        let unit = unit + if self.along && wk > 1 { 800.0 } else { 0.0 };
+        let cycles = cycles + if self.along && wk > 1 { 800.0 } else { 0.0 };
         // Large tiles leave no registers for what a gradient's rectifiers say: it is waited for.
-        let unit = unit + if self.along && mt * nt > 8 { 1200.0 } else { 0.0 };
+        let cycles = cycles + if self.along && mt * nt > 8 { 1200.0 } else { 0.0 };
         // Bytes have to become numbers while nothing is multiplied.
         let turning = if self.bytes { 200.0 + images as f64 * words as f64 / 16.0 } else { 150.0 };
-        let alone = turning + unit * (12.0 / warps as f64).max(1.0);
-        let units = self.batch.div_ceil(images) * self.rows.div_ceil(rows);
+        let alone = turning + cycles * (12.0 / warps as f64).max(1.0);
+        let work_tiles = self.batch.div_ceil(images) * self.rows.div_ceil(rows);
         let mut best: Option<(f64, Direct)> = None;
-        for each in 1..=units.min(32) {
-            let shares = units.div_ceil(each);
-            // One unit needs no room for a next one; several do.
-            if (deep == 1) != (shares == units) {
+        for each in 1..=work_tiles.min(32) {
+            let shares = work_tiles.div_ceil(each);
+            // One work tile needs no stage for a next one; several do.
+            if (stages == 1) != (shares == work_tiles) {
                 continue;
             }
-            let each = units.div_ceil(shares) as f64;
+            let each = work_tiles.div_ceil(shares) as f64;
             let blocks = networks * slices * shares;
             let waves = blocks.div_ceil(processors * resident) as f64;
-            let beside = resident.min(blocks.div_ceil(processors)) as f64;
-            let together = beside * unit * (12.0 / (beside * warps as f64)).max(1.0);
-            let staging = 2700.0 + beside * (16 * self.steps * width) as f64 / 12.0;
+            let neighbours = resident.min(blocks.div_ceil(processors)) as f64;
+            let together = neighbours * cycles * (12.0 / (neighbours * warps as f64)).max(1.0);
+            let staging = 2700.0 + neighbours * (16 * self.steps * width) as f64 / 12.0;
             let time = waves * (staging + each * alone.max(together));
             if best.is_none_or(|(least, _)| time < least) {
                 let warps = [wm, wn, wk, mt, nt];
                 let (grid, resident) = ([shares, slices], self.room.bounds(resident));
-                best = Some((time, Direct { warps, images, rows, deep, grid, shared, resident }));
+                best = Some((time, Direct { warps, images, rows, stages, grid, shared, resident }));
             }
         }
         best

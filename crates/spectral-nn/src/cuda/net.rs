@@ -20,9 +20,9 @@ crate::device_structs! {
         /// Target parameters.
         target: DevicePtr<f32>,
         /// Adam's first moments.
-        first: DevicePtr<f32>,
+        adam_m: DevicePtr<f32>,
         /// Adam's second moments.
-        second: DevicePtr<f32>,
+        adam_v: DevicePtr<f32>,
         /// 0: leave this network as it is.
         learns: DevicePtr<Const<u32>>,
         /// learning_rate / (1 - beta1^t)

@@ -36,9 +36,9 @@ pub enum Weights {
     /// Their copy from the last refresh.
     Target,
     /// Adam's first moments.
-    First,
+    AdamM,
     /// Adam's second moments.
-    Second,
+    AdamV,
 }
 
 /// Which networks a pass is for.
@@ -223,8 +223,8 @@ impl Networks {
         let entry = |(agent, m): (usize, &Member)| Net {
             online: self.address(Weights::Online, agent).into(),
             target: self.address(Weights::Target, agent).into(),
-            first: self.address(Weights::First, agent).into(),
-            second: self.address(Weights::Second, agent).into(),
+            adam_m: self.address(Weights::AdamM, agent).into(),
+            adam_v: self.address(Weights::AdamV, agent).into(),
             learns: m.learns.into(),
             step_size: m.step_size.into(),
             root_correction: m.root_correction.into(),

@@ -13,8 +13,9 @@ use super::warpgroups::Warpgroups;
 use crate::architecture::Input;
 use crate::layout::Affine;
 
-/// The smallest population whose convolutions are cut to run beside a streaming layer: smaller ones leave room anyway.
-const BESIDE_FROM: usize = 4;
+/// The smallest population whose convolutions are tiled to share multiprocessors with a streaming layer: smaller ones leave room
+/// anyway.
+const MIN_SHARING_AGENTS: usize = 4;
 
 /// A layer's forward pass. Launches are for one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +209,7 @@ fn widest(outputs: &[usize]) -> usize {
     outputs.iter().copied().max().unwrap_or(0)
 }
 
-/// Whether the target networks run beside the online ones, and not in the same kernels. A large population fills the device
+/// Whether the target networks run concurrently with the online ones, and not in the same kernels. A large population fills the device
 /// with either; then each fills the ends of the other's kernels, and the targets are made while the online networks go on.
 /// An H200 in bf16 gains 3% with 5 agents and loses 2% with 4.
 pub(super) fn passes_apart(agents: usize) -> bool {
@@ -283,16 +284,17 @@ impl Planner<'_> {
         self.trunk.streamed(l, self.batch, self.precision, self.target)
     }
 
-    /// Bytes of shared memory that a warpgroups' block of a convolution's backward pass may take: beside a streaming layer's
-    /// block in populations of any size.
+    /// Bytes of shared memory that a warpgroups' block of a convolution's backward pass may take: what a streaming layer's block
+    /// leaves, in populations of any size.
     fn shared_room(&self) -> usize {
         self.target.shared.saturating_sub(self.streaming().map_or(0, |taken| taken + 1024))
     }
 
-    /// What the backward pass of the direct convolutions has: a streaming layer's block leaves room beside it for theirs.
+    /// What a multiprocessor has for the backward pass of direct convolutions: in large populations, what a streaming layer's block
+    /// leaves.
     fn room(&self) -> Room {
         match self.streaming() {
-            Some(taken) if self.agents() >= BESIDE_FROM => Room::beside(taken),
+            Some(taken) if self.agents() >= MIN_SHARING_AGENTS => Room::sharing(taken),
             _ => Room::ALL,
         }
     }

@@ -66,14 +66,14 @@ const SPLIT_COST: usize = 3;
 
 /// Numbers of the reduction that pass through shared memory at a time where weights have bf16 copies, the stages that hold
 /// them, and the blocks that share a multiprocessor; as `Copied` in `copied.cuh`.
-const COPIED_DEEP: usize = 64;
+const COPIED_CHUNK: usize = 64;
 const COPIED_STAGES: usize = 3;
 /// With lines along the reduction there are more blocks, which are to be at work all at once.
 const COPIED_STAGES_ALONG: usize = 2;
 const COPIED_BLOCKS: usize = 5;
 
 /// The largest batch for which a layer's backward pass keeps its sums in registers.
-const LARGEST_FUSED: usize = 64;
+const MAX_FUSED_BATCH: usize = 64;
 
 /// What the networks of a population share: the input and the hidden layers. Heads have widths of their own.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ impl Trunk {
     pub(super) fn fused(&self, l: usize, batch: usize, precision: Precision, target: Target) -> bool {
         let layer = self.layer(l);
         let fits = backward_shared(layer.filters == 0, batch, precision) <= target.shared;
-        layer.is_linear() && precision != Precision::Fp32 && batch <= LARGEST_FUSED && fits
+        layer.is_linear() && precision != Precision::Fp32 && batch <= MAX_FUSED_BATCH && fits
     }
 
     /// Whether layer l, whose backward pass is `linear_backward`, takes its step in a launch of its own: a head's weights are few,
@@ -141,7 +141,7 @@ impl Trunk {
 
     /// Whether layer l is a head whose forward pass has a kernel of its own: see `head.cuh`.
     pub(super) fn short_head(&self, l: usize, batch: usize, precision: Precision) -> bool {
-        self.layer(l).filters == 0 && precision != Precision::Fp32 && batch <= LARGEST_FUSED
+        self.layer(l).filters == 0 && precision != Precision::Fp32 && batch <= MAX_FUSED_BATCH
     }
 
     /// Whether layer l's parameters stream through shared memory as they are trained: see `stream.cuh`.
@@ -157,7 +157,7 @@ impl Trunk {
         let fits = units > 0 && batch <= 32 && stream_shared(units, batch) <= target.shared;
         // In bf16 the copies of its weights must suit the other passes.
         let copies = precision != Precision::Bf16
-            || (layer.fan_in().is_multiple_of(COPIED_DEEP) && layer.weights_at.is_multiple_of(8));
+            || (layer.fan_in().is_multiple_of(COPIED_CHUNK) && layer.weights_at.is_multiple_of(8));
         target.hopper
             && self.fused(l, batch, precision, target)
             && l > 0
@@ -276,7 +276,7 @@ impl Cut {
     /// As [`forward`](Cut::forward), with copies of the weights. A split costs the one who adds them up something, too.
     pub fn copied_forward(layer: &Affine, batch: usize, networks: usize, processors: usize) -> Cut {
         let tile = Tile::new(if batch <= 16 { 16 } else { 32 }, 64);
-        let (tiles, chunks) = (layer.filters / tile.columns, layer.fan_in() / COPIED_DEEP);
+        let (tiles, chunks) = (layer.filters / tile.columns, layer.fan_in() / COPIED_CHUNK);
         let time = |&splits: &usize| {
             let rounds = (tiles * networks * splits).div_ceil(COPIED_BLOCKS * processors);
             4 * rounds * (chunks.div_ceil(splits) + SPLIT_COST) + splits
@@ -289,10 +289,10 @@ impl Cut {
     pub fn copied_shared(&self, along: bool) -> usize {
         let line = |numbers: usize| numbers / 2 + 4;
         let (lines, length, stages) = match along {
-            true => (self.tile.columns, COPIED_DEEP, COPIED_STAGES_ALONG),
-            false => (COPIED_DEEP, self.tile.columns, COPIED_STAGES),
+            true => (self.tile.columns, COPIED_CHUNK, COPIED_STAGES_ALONG),
+            false => (COPIED_CHUNK, self.tile.columns, COPIED_STAGES),
         };
-        4 * stages * (self.tile.rows * line(COPIED_DEEP) + lines * line(length))
+        4 * stages * (self.tile.rows * line(COPIED_CHUNK) + lines * line(length))
     }
 
     pub fn input_gradient(

@@ -108,7 +108,7 @@ impl Layer<'_> {
         let (bounds, call): Body = match way {
             ForwardKernel::Warpgroup(way) => {
                 let (first, rest) = (format!("L{l}, {input}"), "nets, agents, first, input, output, scale");
-                way.call("warpgroup_forward", "CellShape", &first, batch, rest)
+                way.call("warpgroup_forward", "WarpgroupForwardShape", &first, batch, rest)
             }
             ForwardKernel::Direct(direct) => {
                 let arguments = direct.forward_arguments();
@@ -212,7 +212,7 @@ impl Layer<'_> {
         let (bounds, call): Body = match way {
             InputGradientKernel::Warpgroup(way) => {
                 let (first, rest) = (format!("L{l}"), "nets, delta, input, input_delta");
-                way.call("warpgroup_input_gradient", "DependentShape", &first, batch, rest)
+                way.call("warpgroup_input_gradient", "WarpgroupInputGradientShape", &first, batch, rest)
             }
             InputGradientKernel::Direct(direct) => {
                 let arguments = direct.gradient_arguments();
@@ -252,7 +252,7 @@ impl Layer<'_> {
         let (bounds, call): Body = match way {
             WeightGradientKernel::Warpgroup(way) => {
                 let (first, rest) = (format!("L{l}, {input}"), "input, delta, scale, partial, most");
-                way.call("warpgroup_weight_gradient", "CellWeightsShape", &first, batch, rest)
+                way.call("warpgroup_weight_gradient", "WarpgroupWeightsShape", &first, batch, rest)
             }
             WeightGradientKernel::Direct(direct) => {
                 let arguments = direct.arguments();

@@ -1,4 +1,4 @@
-//! How convolutions by warpgroups are cut into blocks: by an estimate of the time that each way takes.
+//! How convolutions by warpgroups are tiled: by an estimate of the time that each way takes.
 
 use super::device::Shape;
 use crate::layout::Affine;
@@ -15,7 +15,7 @@ const START: usize = 3000;
 /// arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Warpgroups {
-    /// Images of a unit, warpgroups, units in shared memory; for gradients of weights warpgroups, splits, units.
+    /// Images of a work tile, warpgroups, stages; for weight gradients warpgroups, splits, stages.
     arguments: [usize; 3],
     /// Warpgroups of a block.
     groups: usize,
@@ -27,20 +27,20 @@ pub(super) struct Warpgroups {
     resident: usize,
 }
 
-/// What a layer is to warpgroups.
-struct Cells {
-    /// Cells of an image, of one of its rows, and taps of the kernel along it.
-    cells: usize,
+/// A layer after space-to-depth: see `warpgroup.cuh`.
+struct SpaceToDepth {
+    /// Pixels of an image, of one of its rows, and taps of the kernel along it.
+    pixels: usize,
     width: usize,
     taps: usize,
-    /// Lines of 128 bytes of a cell.
+    /// Lines of 128 bytes of a pixel.
     slabs: usize,
     /// Lines of an image up to the last one that an output begins with.
     outputs: usize,
 }
 
-impl Cells {
-    fn of(a: &Affine, bytes: bool) -> Option<Cells> {
+impl SpaceToDepth {
+    fn of(a: &Affine, bytes: bool) -> Option<SpaceToDepth> {
         let run = a.stride * a.channels;
         let whole = |n: usize| n.is_multiple_of(a.stride);
         let suits = !a.is_linear()
@@ -52,8 +52,8 @@ impl Cells {
             && (a.fan_in() * a.filters).is_multiple_of(512)
             && a.weights_at.is_multiple_of(8);
         let width = a.width / a.stride;
-        suits.then(|| Cells {
-            cells: a.height / a.stride * width,
+        suits.then(|| SpaceToDepth {
+            pixels: a.height / a.stride * width,
             width,
             taps: a.kernel / a.stride,
             slabs: a.stride * run / 64,
@@ -82,11 +82,11 @@ fn best(ways: impl Iterator<Item = (usize, Warpgroups)>) -> Option<Warpgroups> {
     ways.min_by_key(|(time, _)| *time).map(|(_, way)| way)
 }
 
-/// How a batch's units are shared by blocks: blocks of a network, and cycles if a unit takes so many.
-fn share(units: usize, unit: usize, start: usize, networks: usize, places: usize) -> (usize, usize) {
-    let shares = (places / networks).clamp(1, units);
+/// How blocks share a batch's work tiles: blocks of a network, and cycles if a work tile takes so many.
+fn share(work_tiles: usize, cycles: usize, start: usize, networks: usize, places: usize) -> (usize, usize) {
+    let shares = (places / networks).clamp(1, work_tiles);
     let waves = (shares * networks).div_ceil(places);
-    (shares, waves * (start + units.div_ceil(shares) * unit))
+    (shares, waves * (start + work_tiles.div_ceil(shares) * cycles))
 }
 
 impl Warpgroups {
@@ -128,17 +128,17 @@ impl Warpgroups {
         networks: usize,
         processors: usize,
     ) -> Option<Warpgroups> {
-        let of = Cells::of(a, bytes)?;
+        let of = SpaceToDepth::of(a, bytes)?;
         best([1, 2, 4].into_iter().filter_map(|images| {
             let (of_one, of_all) =
-                (of.outputs.div_ceil(64), ((images - 1) * of.cells + of.outputs).div_ceil(64));
+                (of.outputs.div_ceil(64), ((images - 1) * of.pixels + of.outputs).div_ceil(64));
             let apart = of_one * images <= of_all;
             let tiles = if apart { of_one * images } else { of_all };
-            let last = if apart { (images - 1) * of.cells + of_one * 64 } else { of_all * 64 };
-            let lines = (last + of.reach()).max(images * of.cells).next_multiple_of(8);
+            let last = if apart { (images - 1) * of.pixels + of_one * 64 } else { of_all * 64 };
+            let lines = (last + of.reach()).max(images * of.pixels).next_multiple_of(8);
             let all = of.slabs * lines * 128;
-            let deep = if bytes { 1 } else { 2 };
-            let brought = if bytes { all + images * a.height * a.width * a.channels } else { deep * all };
+            let stages = if bytes { 1 } else { 2 };
+            let brought = if bytes { all + images * a.height * a.width * a.channels } else { stages * all };
             let weights = 2 * a.fan_in() * a.filters;
             let shared = 1024 + weights + brought;
             let groups = tiles.min(if bytes { 2 } else { 4 });
@@ -147,13 +147,20 @@ impl Warpgroups {
             if resident == 0 {
                 return None;
             }
-            let unit = resident * tiles * a.fan_in() / 16 * product(a.filters) + 800;
+            let cycles = resident * tiles * a.fan_in() / 16 * product(a.filters) + 800;
             // Every thread brings eight times sixteen bytes of weights at once.
             let start = START + weights.div_ceil(16 * 8 * 128 * groups) * LATENCY / 2;
-            let (shares, time) = share(batch.div_ceil(images), unit, start, networks, processors * resident);
+            let (shares, time) =
+                share(batch.div_ceil(images), cycles, start, networks, processors * resident);
             Some((
                 time,
-                Warpgroups { arguments: [images, groups, deep], groups, grid: [shares, 1], shared, resident },
+                Warpgroups {
+                    arguments: [images, groups, stages],
+                    groups,
+                    grid: [shares, 1],
+                    shared,
+                    resident,
+                },
             ))
         }))
     }
@@ -166,23 +173,23 @@ impl Warpgroups {
         processors: usize,
         room: usize,
     ) -> Option<Warpgroups> {
-        let of = Cells::of(a, false)?;
+        let of = SpaceToDepth::of(a, false)?;
         let columns = a.stride * a.stride * a.channels;
         if a.filters != 64 || !a.channels.is_multiple_of(32) || (columns != 64 && columns != 128) {
             return None;
         }
-        let ways = [1, 2, 3, 4].into_iter().flat_map(|images| [1, 2].map(|deep| (images, deep)));
-        best(ways.filter_map(|(images, deep)| {
-            let tiles = (images * of.cells).div_ceil(64);
+        let ways = [1, 2, 3, 4].into_iter().flat_map(|images| [1, 2].map(|stages| (images, stages)));
+        best(ways.filter_map(|(images, stages)| {
+            let tiles = (images * of.pixels).div_ceil(64);
             let lines = (tiles * 64 + of.reach()).next_multiple_of(8);
             let weights = of.taps * of.taps * columns * 128;
-            let shared = 1024 + weights + deep * lines * 128;
+            let shared = 1024 + weights + stages * lines * 128;
             let groups = tiles.min(2);
             if shared + besides(a, false, batch) > room {
                 return None;
             }
             let products = tiles * of.taps * of.taps * 4 * product(columns);
-            let alone = if deep == 1 {
+            let alone = if stages == 1 {
                 LATENCY + images * a.out_height() * a.out_width() * 128 / BYTES_A_CYCLE
             } else {
                 0
@@ -193,7 +200,7 @@ impl Warpgroups {
             Some((
                 time,
                 Warpgroups {
-                    arguments: [images, groups, deep],
+                    arguments: [images, groups, stages],
                     groups,
                     grid: [shares, 1],
                     shared,
@@ -212,19 +219,19 @@ impl Warpgroups {
         processors: usize,
         room: usize,
     ) -> Option<Warpgroups> {
-        let of = Cells::of(a, bytes)?;
+        let of = SpaceToDepth::of(a, bytes)?;
         let tiles = of.taps * of.taps * of.slabs;
         let steps = of.outputs.div_ceil(16);
-        let lines = (steps * 16 + of.reach()).max(of.cells).next_multiple_of(8);
+        let lines = (steps * 16 + of.reach()).max(of.pixels).next_multiple_of(8);
         let image = of.slabs * lines * 128;
         let deltas = (steps * 16 * 2 * a.filters).next_multiple_of(1024);
         let raw = a.height * a.width * a.channels;
         let ways = (1..=tiles).flat_map(|splits| (1..=3).map(move |groups| (splits, groups)));
         best(ways.filter_map(|(splits, groups)| {
-            let deep = if bytes { 1 } else { 2 };
+            let stages = if bytes { 1 } else { 2 };
             let own = tiles.div_ceil(splits);
             let each = own.div_ceil(groups);
-            let shared = 1024 + if bytes { image + deltas + raw } else { deep * (image + deltas) };
+            let shared = 1024 + if bytes { image + deltas + raw } else { stages * (image + deltas) };
             // Half of the registers, of which a thread needs some for other things than sums.
             let registers = 32768 / (128 * groups) - 48;
             if shared + besides(a, bytes, batch) > room
@@ -238,10 +245,10 @@ impl Warpgroups {
                 / BYTES_A_CYCLE;
             let products = groups * each * steps * product(a.filters);
             // Bytes become numbers before they are multiplied.
-            let unit = if bytes { products + 3000 / groups } else { products.max(brought) } + 400;
+            let cycles = if bytes { products + 3000 / groups } else { products.max(brought) } + 400;
             let places = (processors / splits).max(1);
-            let (shares, time) = share(batch, unit, START, agents, places);
-            let arguments = [groups, splits, deep];
+            let (shares, time) = share(batch, cycles, START, agents, places);
+            let arguments = [groups, splits, stages];
             Some((time, Warpgroups { arguments, groups, grid: [splits, shares], shared, resident: 2 }))
         }))
     }
@@ -257,16 +264,17 @@ mod tests {
     fn blocks_of_the_nature_network_find_room_and_fill_the_device() {
         let input = Input::Planes { channels: 4, height: 84, width: 84 };
         let trunk = Trunk::new(&Architecture::nature(input, Head::new(6, 21))).unwrap();
-        let beside = PROCESSOR_SHARED - 105 * 1024;
+        let shared_room = PROCESSOR_SHARED - 105 * 1024;
         for networks in [1, 2, 5, 8, 10, 20, 64] {
             for l in 0..4 {
                 let (a, bytes) = (trunk.layer(l), l == 0);
                 let forward = Warpgroups::forward(a, bytes, 32, networks, 132);
-                let down = Warpgroups::input_gradient(a, 32, networks, 132, beside);
-                let weights = Warpgroups::weights(a, bytes, 32, networks, 132, beside);
+                let down = Warpgroups::input_gradient(a, 32, networks, 132, shared_room);
+                let weights = Warpgroups::weights(a, bytes, 32, networks, 132, shared_room);
                 assert_eq!((forward.is_some(), down.is_some()), (l < 3, l == 1 || l == 2), "layer {l}");
                 assert_eq!(weights.is_some(), l < 3, "layer {l}");
-                for (way, room) in [(forward, PROCESSOR_SHARED), (down, beside), (weights, beside)] {
+                for (way, room) in [(forward, PROCESSOR_SHARED), (down, shared_room), (weights, shared_room)]
+                {
                     let Some(way) = way else { continue };
                     assert!(way.shared + 2048 <= room);
                     let blocks = way.grid[0] * way.grid[1] * networks;

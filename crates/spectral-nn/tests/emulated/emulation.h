@@ -92,7 +92,7 @@ static T atomicAdd(T*, U) {
 }
 static void multiply(float*, const u32*, const u32*) { abort(); }
 static void matrices(u32*, u32) { abort(); }
-static void turned_matrices(u32*, u32) { abort(); }
+static void transposed_matrices(u32*, u32) { abort(); }
 
 static unsigned short bf16_bits(float x) {
     const u32 bits = __float_as_uint(x);
@@ -150,7 +150,7 @@ static float number(u64 matrix, int line, int place) {
     at ^= (at >> 7 & (wide ? 7 : 3)) << 4;
     return __uint_as_float((u32)(arena[at] | arena[at + 1] << 8) << 16);
 }
-template <bool TURN_A, bool TURN_B, bool ADD, int SUMS>
+template <bool TRANSPOSE_A, bool TRANSPOSE_B, bool ADD, int SUMS>
 static void multiply_warpgroup(float (&d)[SUMS], u64 a, u64 b) {
     const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
     float left[2][16];
@@ -158,11 +158,11 @@ static void multiply_warpgroup(float (&d)[SUMS], u64 a, u64 b) {
         for (float& sum : d) sum = 0.0f;
     for (int h = 0; h < 2; h++)
         for (int k = 0; k < 16; k++)
-            left[h][k] = TURN_A ? number(a, k, row + 8 * h) : number(a, row + 8 * h, k);
+            left[h][k] = TRANSPOSE_A ? number(a, k, row + 8 * h) : number(a, row + 8 * h, k);
     for (int j = 0; j < SUMS / 4; j++)
         for (int q = 0; q < 2; q++)
             for (int k = 0, n = 8 * j + lane % 4 * 2 + q; k < 16; k++) {
-                const float right = TURN_B ? number(b, k, n) : number(b, n, k);
+                const float right = TRANSPOSE_B ? number(b, k, n) : number(b, n, k);
                 for (int h = 0; h < 2; h++) d[4 * j + 2 * h + q] += left[h][k] * right;
             }
 }

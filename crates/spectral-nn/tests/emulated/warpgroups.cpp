@@ -88,7 +88,7 @@ static void each_product(F f) {
 }
 
 // Two agents; networks 1 to 3 of the four run, in two blocks each.
-template <class L, class In, int BATCH, int G, int GROUPS, int DEEP>
+template <class L, class In, int BATCH, int G, int GROUPS, int STAGES>
 static void forward(const char* name) {
     constexpr int WEIGHTS = L::FAN_IN * L::F, OUTPUTS = L::POSITIONS * L::F;
     std::vector<float> numbers[4];
@@ -105,9 +105,9 @@ static void forward(const char* name) {
     const Images<L, In> images(4 * BATCH);
     const bf16 untouched = rounded(-1.0f);
     std::vector<bf16> output((size_t)4 * BATCH * OUTPUTS, untouched);
-    typedef CellShape<L, In, G, GROUPS, DEEP> Shape;
+    typedef WarpgroupForwardShape<L, In, G, GROUPS, STAGES> Shape;
     launch({2, 1, 3}, Shape::THREADS, [&] {
-        warpgroup_forward<L, In, G, GROUPS, DEEP, BATCH>(nets, 2, 1, images.input(), output.data(), images.scale);
+        warpgroup_forward<L, In, G, GROUPS, STAGES, BATCH>(nets, 2, 1, images.input(), output.data(), images.scale);
     });
     std::vector<float> got, want((size_t)4 * BATCH * OUTPUTS, 0.0f);
     for (int sample = 0; sample < 4 * BATCH; sample++) {
@@ -130,16 +130,16 @@ static void forward(const char* name) {
     compare(name, got, want, 4e-3);
 }
 
-template <class L, int BATCH, int G, int GROUPS, int DEEP>
+template <class L, int BATCH, int G, int GROUPS, int STAGES>
 static void input_gradient(const char* name) {
     std::vector<bf16> weights[2] = {noise(L::FAN_IN * L::F), noise(L::FAN_IN * L::F)};
     Net nets[2] = {};
     for (int i = 0; i < 2; i++) nets[i].online_half = weights[i].data();
     const std::vector<bf16> input = noise(2 * BATCH * L::INPUT), delta = noise(2 * BATCH * L::POSITIONS * L::F);
     std::vector<bf16> output(input.size(), rounded(99.0f));
-    typedef DependentShape<L, G, GROUPS, DEEP> Shape;
+    typedef WarpgroupInputGradientShape<L, G, GROUPS, STAGES> Shape;
     launch({2, 1, 2}, Shape::THREADS, [&] {
-        warpgroup_input_gradient<L, G, GROUPS, DEEP, BATCH>(nets, delta.data(), input.data(), output.data());
+        warpgroup_input_gradient<L, G, GROUPS, STAGES, BATCH>(nets, delta.data(), input.data(), output.data());
     });
     std::vector<float> got, want(input.size(), 0.0f);
     for (int sample = 0; sample < 2 * BATCH; sample++)
@@ -156,15 +156,15 @@ static void input_gradient(const char* name) {
     compare(name, got, want, 4e-3);
 }
 
-template <class L, class In, int BATCH, int GROUPS, int SPLITS, int DEEP>
+template <class L, class In, int BATCH, int GROUPS, int SPLITS, int STAGES>
 static void weight_gradient(const char* name) {
     constexpr int SHARES = 2, MOST = (L::FAN_IN + 1) * L::F;
     const Images<L, In> images(2 * BATCH);
     const std::vector<bf16> delta = noise(2 * BATCH * L::POSITIONS * L::F);
     std::vector<float> partial((size_t)2 * SHARES * MOST, 1e9f);
-    typedef CellWeightsShape<L, In, GROUPS, SPLITS, DEEP> Shape;
+    typedef WarpgroupWeightsShape<L, In, GROUPS, SPLITS, STAGES> Shape;
     launch({SPLITS, SHARES, 2}, Shape::THREADS, [&] {
-        warpgroup_weight_gradient<L, In, GROUPS, SPLITS, DEEP, BATCH>(images.input(), delta.data(), images.scale,
+        warpgroup_weight_gradient<L, In, GROUPS, SPLITS, STAGES, BATCH>(images.input(), delta.data(), images.scale,
                                                                       partial.data(), MOST);
     });
     std::vector<float> got, want((size_t)2 * MOST, 0.0f);

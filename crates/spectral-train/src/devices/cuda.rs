@@ -7,7 +7,7 @@ use crate::plan::AgentPlan;
 use crate::resolve::Parts;
 use crate::store::SEGMENT_BYTES;
 use spectral_agent::codecs::Codec;
-use spectral_agent::gpu::{CudaGroup, Trainee, memory_bytes, spills};
+use spectral_agent::gpu::{AgentSpec, CudaGroup, host_resident, memory_bytes};
 use spectral_agent::lockstep::{DeviceFailure, Group};
 use spectral_agent::replay::Replay;
 use spectral_nn::cuda::{Device, has_compiler};
@@ -21,24 +21,30 @@ pub fn probe(number: usize) -> Result<Gpu, String> {
     Ok(Gpu { number, name: device.info().name.clone(), free_bytes })
 }
 
-/// Opens a group of agents on a GPU; `spilt` is [`Need::spilt`] of its agents. Several groups of one population may be open at
+/// Opens a group of agents on a GPU; `host_resident` is [`Need::host_resident`] of its agents. Several groups of one population may be open at
 /// once.
 pub fn open(
     gpu: &Gpu,
     precision: Precision,
     members: &[Member<'_>],
-    spilt: &[bool],
+    host_resident: &[bool],
 ) -> Result<Box<dyn Group>, DeviceFailure> {
     let device = Device::open(gpu.number).map_err(|e| DeviceFailure(e.to_string()))?;
     let Some(first) = members.first() else {
         return Err(DeviceFailure("a group needs at least one agent".into()));
     };
-    let trainees = members.iter().map(|m| trainee(m.plan, m.codec.clone())).collect();
-    Ok(Box::new(CudaGroup::with_spilt(&device, precision.arithmetic(), first.task, trainees, spilt)?))
+    let specs = members.iter().map(|m| spec(m.plan, m.codec.clone())).collect();
+    Ok(Box::new(CudaGroup::with_host_resident(
+        &device,
+        precision.arithmetic(),
+        first.task,
+        specs,
+        host_resident,
+    )?))
 }
 
-fn trainee(plan: &AgentPlan, codec: Arc<dyn Codec>) -> Trainee {
-    Trainee { settings: plan.settings.clone(), codec, seed: plan.seed }
+fn spec(plan: &AgentPlan, codec: Arc<dyn Codec>) -> AgentSpec {
+    AgentSpec { settings: plan.settings.clone(), codec, seed: plan.seed }
 }
 
 impl Precision {
@@ -90,13 +96,13 @@ fn describe_one(number: usize) -> String {
 /// What a population needs when a GPU trains it. Observations of agents that the GPU has no room for lie in main memory.
 pub(crate) fn need(parts: Parts<'_>, gpu: &Gpu) -> Result<Need, TrainError> {
     let Parts { plan, task, codecs } = parts;
-    let trainees: Vec<Trainee> =
-        plan.agents.iter().zip(codecs).map(|(agent, codec)| trainee(agent, codec.clone())).collect();
-    let (fixed, frames) = memory_bytes(task, &trainees, plan.run.precision.arithmetic())?;
-    let spilt = spills(gpu.free_bytes, fixed, &frames);
-    let mut need = Need { device: fixed, host: HOST_BYTES, spilt };
-    for (frames, spilt) in frames.into_iter().zip(&need.spilt) {
-        *(if *spilt { &mut need.host } else { &mut need.device }) += frames;
+    let specs: Vec<AgentSpec> =
+        plan.agents.iter().zip(codecs).map(|(agent, codec)| spec(agent, codec.clone())).collect();
+    let (fixed, frames) = memory_bytes(task, &specs, plan.run.precision.arithmetic())?;
+    let resident = host_resident(gpu.free_bytes, fixed, &frames);
+    let mut need = Need { device: fixed, host: HOST_BYTES, host_resident: resident };
+    for (frames, resident) in frames.into_iter().zip(&need.host_resident) {
+        *(if *resident { &mut need.host } else { &mut need.device }) += frames;
     }
     need.host += 2 * plan.agents.len() as u64 * Replay::bytes_per_record(task.observation) as u64;
     Ok(need)

@@ -17,7 +17,7 @@ pub fn open(
     _gpu: &Gpu,
     _precision: Precision,
     _members: &[Member<'_>],
-    _spilt: &[bool],
+    _host_resident: &[bool],
 ) -> Result<Box<dyn Group>, DeviceFailure> {
     Err(DeviceFailure(WITHOUT.into()))
 }

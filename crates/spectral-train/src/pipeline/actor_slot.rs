@@ -4,9 +4,8 @@ use crate::actor::Actor;
 use crate::devices::Member;
 use crate::error::TrainError;
 use crate::resolve::ResolvedRun;
-use spectral_agent::lockstep::{Lent, Seen};
-use spectral_agent::replay::Outcome;
-use spectral_env::{Observation, ObservationSpec};
+use spectral_agent::lockstep::{ObservationBuffer, ObservationRef};
+use spectral_agent::replay::{Observations, Outcome};
 
 /// What a thread does with an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,21 +40,16 @@ pub(super) struct ActorSlot {
 
 /// Where the task writes its observation.
 enum Buffer {
-    Bytes(Vec<u8>),
-    Floats(Vec<f32>),
-    /// Memory that the device reads itself.
-    LentBytes(Box<dyn Lent>),
-    LentFloats(Box<dyn Lent>),
+    Owned(Observations),
+    /// In memory that the device reads itself.
+    Lent(Box<dyn ObservationBuffer>),
 }
 
 impl ActorSlot {
     pub(super) fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
         let actor = Actor::new(run, agent)?;
         let spec = actor.task().observation;
-        let observation = match spec {
-            ObservationSpec::Planes { .. } => Buffer::Bytes(vec![0; spec.len()]),
-            ObservationSpec::Vector { len } => Buffer::Floats(vec![0.0; len]),
-        };
+        let observation = Buffer::Owned(Observations::new(spec, 1));
         let (greedy, outcome, participates, unlogged, failure) = (0, None, false, false, None);
         Ok(ActorSlot { actor, observation, greedy, outcome, participates, unlogged, failure })
     }
@@ -66,20 +60,16 @@ impl ActorSlot {
     }
 
     /// The observation that the device is to act on.
-    pub(super) fn observation(&self) -> Seen<'_> {
+    pub(super) fn observation(&self) -> Option<ObservationRef<'_>> {
         match &self.observation {
-            Buffer::Bytes(bytes) => Seen::Planes(bytes),
-            Buffer::Floats(floats) => Seen::Vector(floats),
-            Buffer::LentBytes(_) | Buffer::LentFloats(_) => Seen::Lent,
+            Buffer::Owned(observation) => Some(observation.samples()),
+            Buffer::Lent(_) => None,
         }
     }
 
     /// Makes the task write its observations to this buffer from now on.
-    pub(super) fn observe_into(&mut self, buffer: Box<dyn Lent>) {
-        self.observation = match self.actor.task().observation {
-            ObservationSpec::Planes { .. } => Buffer::LentBytes(buffer),
-            ObservationSpec::Vector { .. } => Buffer::LentFloats(buffer),
-        };
+    pub(super) fn observe_into(&mut self, buffer: Box<dyn ObservationBuffer>) {
+        self.observation = Buffer::Lent(buffer);
     }
 
     /// Carries out a phase, if the agent participates.
@@ -89,10 +79,8 @@ impl ActorSlot {
         }
         if self.participates && phase != Phase::Last {
             self.actor.begin(match &mut self.observation {
-                Buffer::Bytes(bytes) => Observation::Planes(bytes),
-                Buffer::Floats(floats) => Observation::Vector(floats),
-                Buffer::LentBytes(buffer) => Observation::Planes(buffer.bytes()),
-                Buffer::LentFloats(buffer) => Observation::Vector(buffer.floats()),
+                Buffer::Owned(observation) => observation.all(),
+                Buffer::Lent(buffer) => buffer.observation(),
             });
         }
     }

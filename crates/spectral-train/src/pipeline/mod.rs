@@ -57,20 +57,20 @@ impl DevicePopulation {
                 plan.agents.len()
             )));
         }
-        let spilt = match chosen {
-            Chosen::Cuda(gpu) => devices::need(run.parts(), gpu)?.spilt,
+        let host_resident = match chosen {
+            Chosen::Cuda(gpu) => devices::need(run.parts(), gpu)?.host_resident,
             Chosen::Cpu | Chosen::CpuLockstep => vec![false; plan.agents.len()],
         };
         let mut first = 0;
         for size in sizes {
-            let (agents, spilt) = (first..first + size, &spilt[first..first + size]);
+            let (agents, host_resident) = (first..first + size, &host_resident[first..first + size]);
             first += size;
             let mut actors: Vec<ActorSlot> =
                 agents.map(|agent| ActorSlot::new(run, agent)).collect::<Result<_, _>>()?;
             let mut group: Box<dyn Group> = match chosen {
                 Chosen::Cuda(gpu) => {
                     let members: Vec<Member<'_>> = actors.iter().map(ActorSlot::member).collect();
-                    devices::open(gpu, plan.run.precision, &members, spilt)?
+                    devices::open(gpu, plan.run.precision, &members, host_resident)?
                 }
                 Chosen::Cpu | Chosen::CpuLockstep => {
                     let learners = actors.iter().map(|slot| learner(&slot.actor));

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Configuration;
 use crate::registry::Registry;
 use crate::store::testing::ScratchDir;
-use spectral_agent::lockstep::{Decision, DeviceFailure, Seen};
+use spectral_agent::lockstep::{Decision, DeviceFailure, ObservationRef};
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ impl Group for SlowDevice {
     fn len(&self) -> usize {
         self.group.len()
     }
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
         assert!(self.submitted.is_none(), "staged while the device reads");
         self.group.stage(agent, outcome, observation);
     }

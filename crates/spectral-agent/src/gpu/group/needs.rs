@@ -1,8 +1,8 @@
 //! What a group needs of a device, and what no device offers.
 
-use super::{MARGIN, Trainee};
+use super::{AgentSpec, MARGIN};
 use crate::gpu::ring::frame_bytes;
-use crate::gpu::source::{MOST_ROWS, unsupported};
+use crate::gpu::source::{MAX_ROWS, unsupported};
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
 use spectral_env::TaskSpec;
@@ -13,17 +13,17 @@ use spectral_nn::cuda::{Precision, Trunk};
 /// in the host's memory.
 pub fn memory_bytes(
     task: &TaskSpec,
-    trainees: &[Trainee],
+    specs: &[AgentSpec],
     precision: Precision,
 ) -> Result<(u64, Vec<u64>), DeviceFailure> {
-    let shapes = trainees.iter().map(|t| shape_of(t, task)).collect::<Result<Vec<_>, _>>()?;
+    let shapes = specs.iter().map(|spec| shape_of(spec, task)).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = shapes.first() else { return Ok((0, Vec::new())) };
     let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
     let trunk = Trunk::new(first).map_err(|e| DeviceFailure(e.to_string()))?;
-    let networks = trunk.memory_bytes(&outputs, trainees[0].settings.batch, precision);
-    let rings: u64 = trainees.iter().map(|t| 7 * t.settings.replay as u64).sum();
+    let networks = trunk.memory_bytes(&outputs, specs[0].settings.batch, precision);
+    let rings: u64 = specs.iter().map(|spec| 7 * spec.settings.replay as u64).sum();
     let frame = frame_bytes(task.observation) as u64;
-    let frames = trainees.iter().map(|t| t.settings.replay as u64 * frame).collect();
+    let frames = specs.iter().map(|spec| spec.settings.replay as u64 * frame).collect();
     Ok((networks + rings + MARGIN, frames))
 }
 
@@ -31,35 +31,35 @@ pub fn memory_bytes(
 /// [`memory_bytes`]) and takes observations agent by agent while they fit.
 ///
 /// ```
-/// assert_eq!(spectral_agent::gpu::spills(10, 3, &[4, 4, 2]), [false, true, false]);
+/// assert_eq!(spectral_agent::gpu::host_resident(10, 3, &[4, 4, 2]), [false, true, false]);
 /// ```
-pub fn spills(free: u64, fixed: u64, frames: &[u64]) -> Vec<bool> {
+pub fn host_resident(free: u64, fixed: u64, frames: &[u64]) -> Vec<bool> {
     let mut room = free.saturating_sub(fixed);
-    let mut spilt = |&own: &u64| {
-        let spilt = own > room;
-        if !spilt {
+    let mut host_resident = |&own: &u64| {
+        let host_resident = own > room;
+        if !host_resident {
             room -= own;
         }
-        spilt
+        host_resident
     };
-    frames.iter().map(&mut spilt).collect()
+    frames.iter().map(&mut host_resident).collect()
 }
 
-pub(super) fn shape_of(trainee: &Trainee, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
-    if let Some(why) = unsupported(&trainee.settings) {
+pub(super) fn shape_of(spec: &AgentSpec, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
+    if let Some(why) = unsupported(&spec.settings) {
         return Err(DeviceFailure(why));
     }
-    if trainee.codec.device().is_none() {
+    if spec.codec.device().is_none() {
         return Err(DeviceFailure(format!(
             "the codec {:?} has no device code (Codec::device); use --device cpu",
-            trainee.codec
+            spec.codec
         )));
     }
-    if trainee.settings.batch > MOST_ROWS {
+    if spec.settings.batch > MAX_ROWS {
         return Err(DeviceFailure(format!(
-            "a batch of {} is too large for a GPU's shared memory: at most {MOST_ROWS}, or use --device cpu",
-            trainee.settings.batch
+            "a batch of {} is too large for a GPU's shared memory: at most {MAX_ROWS}, or use --device cpu",
+            spec.settings.batch
         )));
     }
-    architecture(&trainee.settings, task, trainee.codec.as_ref()).map_err(|e| DeviceFailure(e.to_string()))
+    architecture(&spec.settings, task, spec.codec.as_ref()).map_err(|e| DeviceFailure(e.to_string()))
 }

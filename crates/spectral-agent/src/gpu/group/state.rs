@@ -17,43 +17,43 @@ impl CudaGroup {
 
     /// The diagnostics with the device's sums.
     pub(super) fn diagnostics(&self, agent: usize) -> Result<Diagnostics, CudaError> {
-        let seat = &self.members[agent];
-        let mut diagnostics = seat.diagnostics.clone();
+        let member = &self.members[agent];
+        let mut diagnostics = member.diagnostics.clone();
         let mut sums = diagnostics.to_sums();
         self.stream.synchronise()?;
-        seat.doubles.read(8 * (2 * seat.state + seat.constants), &mut sums)?;
+        member.doubles.read(8 * (2 * member.state + member.constants), &mut sums)?;
         diagnostics.take_sums(&sums);
         Ok(diagnostics)
     }
 
     pub(super) fn set_diagnostics(&self, agent: usize, diagnostics: &Diagnostics) -> Result<(), CudaError> {
-        let seat = &self.members[agent];
-        seat.doubles.write(8 * (2 * seat.state + seat.constants), &diagnostics.to_sums())
+        let member = &self.members[agent];
+        member.doubles.write(8 * (2 * member.state + member.constants), &diagnostics.to_sums())
     }
 
-    /// The codec's live and frozen state.
+    /// The codec's online and frozen state.
     pub(super) fn states(&self, agent: usize) -> Result<(Vec<f64>, Vec<f64>), CudaError> {
-        let seat = &self.members[agent];
-        let mut both = vec![0.0f64; 2 * seat.state];
+        let member = &self.members[agent];
+        let mut both = vec![0.0f64; 2 * member.state];
         self.stream.synchronise()?;
-        seat.doubles.read(0, &mut both)?;
-        let frozen = both.split_off(seat.state);
+        member.doubles.read(0, &mut both)?;
+        let frozen = both.split_off(member.state);
         Ok((both, frozen))
     }
 
     pub(super) fn write_state(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), CudaError> {
-        let (live, frozen) = self.states(agent)?;
-        let [online, target, first, second] =
-            [Weights::Online, Weights::Target, Weights::First, Weights::Second]
+        let (online_state, frozen) = self.states(agent)?;
+        let [online, target, adam_m, adam_v] =
+            [Weights::Online, Weights::Target, Weights::AdamM, Weights::AdamV]
                 .map(|which| self.networks.read(which, agent));
         let counters = self.counters(agent)?;
         let state = LearnerState {
             online: &online?,
-            live: &live,
+            online_state: &online_state,
             target: &target?,
             frozen: &frozen,
-            first: &first?,
-            second: &second?,
+            adam_m: &adam_m?,
+            adam_v: &adam_v?,
             // Every update is one step of Adam.
             steps: counters.updates,
             updates: counters.updates,
@@ -72,9 +72,9 @@ impl CudaGroup {
         let lost = |e: CudaError| StateError(e.0);
         let floats = |from: &mut StateReader<'_>| exact(from.f32s()?, parameters, "parameters");
         let doubles = |from: &mut StateReader<'_>| exact(from.f64s()?, state, "codec statistics");
-        let (online, live) = (floats(from)?, doubles(from)?);
+        let (online, online_state) = (floats(from)?, doubles(from)?);
         let (target, frozen) = (floats(from)?, doubles(from)?);
-        let (first, second) = (floats(from)?, floats(from)?);
+        let (adam_m, adam_v) = (floats(from)?, floats(from)?);
         let _steps = from.u64()?;
         let (updates, error_magnitude) = (from.u64()?, from.f64()?);
         let mut diagnostics = self.members[agent].diagnostics.clone();
@@ -84,17 +84,17 @@ impl CudaGroup {
         for (which, values) in [
             (Weights::Online, &online),
             (Weights::Target, &target),
-            (Weights::First, &first),
-            (Weights::Second, &second),
+            (Weights::AdamM, &adam_m),
+            (Weights::AdamV, &adam_v),
         ] {
             self.networks.write(which, agent, values).map_err(lost)?;
         }
         self.set_diagnostics(agent, &diagnostics).map_err(lost)?;
-        let seat = &mut self.members[agent];
-        seat.doubles.write(0, &[live, frozen].concat()).map_err(lost)?;
+        let member = &mut self.members[agent];
+        member.doubles.write(0, &[online_state, frozen].concat()).map_err(lost)?;
         let counters = Counters { newest, starting, updates, error_magnitude, ..Default::default() };
-        seat.counters.write(0, &[counters]).map_err(lost)?;
-        (seat.ring.newest, seat.ring.floor) = (newest, 0);
+        member.counters.write(0, &[counters]).map_err(lost)?;
+        (member.ring.newest, member.ring.floor) = (newest, 0);
         Ok(())
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{CudaGroup, failed};
 use crate::gpu::abi::{self, Counters};
-use crate::lockstep::{Decision, DeviceFailure, Group, Lent, Seen};
+use crate::lockstep::{Decision, DeviceFailure, Group, ObservationBuffer, ObservationRef};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_env::Observation;
 use spectral_nn::abi::from_bytes;
 use spectral_nn::cuda::{CudaError, Weights};
 use std::mem::offset_of;
@@ -17,19 +18,20 @@ impl Group for CudaGroup {
         self.members.len()
     }
 
-    fn lend(&mut self, agent: usize) -> Option<Box<dyn Lent>> {
+    fn lend(&mut self, agent: usize) -> Option<Box<dyn ObservationBuffer>> {
         let lent = std::mem::replace(&mut self.lent[agent], true);
-        (!lent).then(|| Box::new(self.room(agent)) as Box<dyn Lent>)
+        (!lent).then(|| Box::new(self.observation_buffer(agent)) as Box<dyn ObservationBuffer>)
     }
 
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Seen<'_>) {
+    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
         self.outcome(agent, outcome);
-        let lent = matches!(observation, Seen::Lent);
-        assert_eq!(lent, self.lent[agent], "observations lie where room was lent for them, if it was");
-        match observation {
-            Seen::Planes(from) => self.room(agent).bytes().copy_from_slice(from),
-            Seen::Vector(from) => self.room(agent).floats().copy_from_slice(from),
-            Seen::Lent => (),
+        let lent = self.lent[agent];
+        assert_eq!(observation.is_none(), lent, "observations lie in the buffer that was lent, if it was");
+        let Some(observation) = observation else { return };
+        match (observation, self.observation_buffer(agent).observation()) {
+            (ObservationRef::Bytes(from), Observation::Planes(to)) => to.copy_from_slice(from),
+            (ObservationRef::Floats(from), Observation::Vector(to)) => to.copy_from_slice(from),
+            _ => panic!("the observation is not of the kind that the task says"),
         }
     }
 
@@ -94,9 +96,9 @@ impl Group for CudaGroup {
     }
 
     fn metric_columns(&self, agent: usize) -> Vec<String> {
-        let seat = &self.members[agent];
-        let codec = &seat.trainee.codec;
-        let mut columns = seat.diagnostics.columns();
+        let member = &self.members[agent];
+        let codec = &member.spec.codec;
+        let mut columns = member.diagnostics.columns();
         columns.extend(codec.statistics(&codec.init()).into_iter().map(|(name, _)| name));
         columns
     }
@@ -107,8 +109,8 @@ impl Group for CudaGroup {
             let mut values = diagnostics.drain();
             self.set_diagnostics(agent, &diagnostics)?;
             let updated = self.counters(agent)?.updates > 0;
-            let (live, _) = self.states(agent)?;
-            let statistics = self.members[agent].trainee.codec.statistics(&live);
+            let (online_state, _) = self.states(agent)?;
+            let statistics = self.members[agent].spec.codec.statistics(&online_state);
             values.extend(statistics.into_iter().map(|(_, value)| updated.then_some(value)));
             Ok(values)
         };
@@ -120,9 +122,9 @@ impl Group for CudaGroup {
     }
 
     fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
-        let (live, _) = self.states(agent).map_err(failed)?;
+        let (online_state, _) = self.states(agent).map_err(failed)?;
         out.f32s(&self.networks.read(Weights::Online, agent).map_err(failed)?);
-        out.f64s(&live);
+        out.f64s(&online_state);
         Ok(())
     }
 

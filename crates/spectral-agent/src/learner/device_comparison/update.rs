@@ -50,14 +50,14 @@ impl Life {
         };
         let (planes, area, population) = (channels * stack, height * width, self.learners.len());
         let table = self.emulator.buffer(vec![1u64; 2 * population * BATCH * planes]);
-        (0..population).for_each(|p| self.agents[p].far = p as u32 % 2);
+        (0..population).for_each(|p| self.agents[p].host_resident = p as u32 % 2);
         self.gather_with(pointer(table))?;
         let near = self.input.as_ptr_range();
         let near = near.start as u64..near.end as u64;
         for &p in learning {
             let (b, name) = (&self.learners[p].buffers, &self.names[p]);
             for (set, stacks) in [&b.states, &b.next_states].into_iter().enumerate() {
-                let Stacks::Bytes(want) = stacks else { unreachable!("planes are of bytes") };
+                let Observations::Bytes(want) = stacks else { unreachable!("planes are of bytes") };
                 let first = (set * population + p) * BATCH * planes;
                 for (i, plane) in want.chunks_exact(area).enumerate() {
                     let at = table[first + i];
@@ -66,7 +66,10 @@ impl Life {
                         continue;
                     }
                     let brought = near.contains(&at);
-                    ensure!(brought == (p % 2 == 1), "{name}: what is far, and only that, is brought near");
+                    ensure!(
+                        brought == (p % 2 == 1),
+                        "{name}: what is host_resident, and only that, is brought near"
+                    );
                     // SAFETY: a plane of this agent's ring or of the minibatch.
                     let got = unsafe { std::slice::from_raw_parts(at as *const u8, area) };
                     ensure!(got == plane, "{name}: plane {i} is not the learner's");
@@ -137,7 +140,7 @@ impl Life {
     fn targets(&mut self, learning: &[usize]) -> Result<(&'static mut [f32], &'static mut [f32]), String> {
         let population = self.learners.len();
         let next = self.outputs(Which::Target);
-        let (k, e) = (self.source.most_outputs, self.source.most_encoded);
+        let (k, e) = (self.source.max_outputs, self.source.max_encoded);
         let targets = self.emulator.buffer(vec![7.0f32; population * BATCH * k]);
         let returns = self.emulator.buffer(vec![7.0f32; population * BATCH * e]);
         let arguments =
@@ -157,7 +160,7 @@ impl Life {
                     (&returns[(p * BATCH + row) * e..], &learner.buffers.returns[row * own_e..]);
                 self.same(p, "returns", &wide(&got[..own_e]), &wide(&want[..own_e]))?;
             }
-            self.same(p, "the state before the forward pass", twin.live, &learner.live_state)?;
+            self.same(p, "the state before the forward pass", twin.online_state, &learner.online_state)?;
             let online = learner.network.parameters(Which::Online, 0);
             self.same(p, "the last layer", &wide(twin.online), &wide(online))?;
         }
@@ -168,7 +171,7 @@ impl Life {
         let (b, name) = (&self.learners[p].buffers, &self.names[p]);
         for row in 0..BATCH {
             let got = self.row(p, row);
-            let got_row = (got.index, got.action, got.live == 1, got.player_score, got.bootstrap);
+            let got_row = (got.index, got.action, got.mask == 1, got.player_score, got.bootstrap);
             let want_row = (
                 b.indices[row],
                 b.actions[row] as u32,
@@ -198,7 +201,7 @@ impl Life {
                 ensure!(rest, "{}: gradients behind the last output", self.names[p]);
             }
         }
-        self.same(p, "the codec's state", twin.live, &learner.live_state)?;
+        self.same(p, "the codec's state", twin.online_state, &learner.online_state)?;
         let counters = *twin.counters();
         self.same(p, "the error's magnitude", &[counters.error_magnitude], &[learner.error_magnitude])?;
         self.same(p, "diagnostics", twin.sums, &learner.diagnostics.to_sums())?;

@@ -1,6 +1,6 @@
-// Convolutions out of shared memory, in bf16: a block keeps its layer's weights there and brings in one image after the
-// other (or bands of one), each only once; patches are read straight from the image. Layers whose shapes do not suit are
-// left to the kernels in `layers.cuh`.
+// Direct convolutions, in bf16: a block keeps its layer's weights in shared memory and loads one image after the other (or bands
+// of one), each once; patches are read from the image itself, without im2col. Other shapes are left to the kernels in
+// `layers.cuh`.
 #if MODE == 2
 // WM x WN x WK warps: along positions, along columns (filters) and along the reduction. Each has MT x NT tiles of 16 x 8.
 template <int WM_, int WN_, int WK_, int MT_, int NT_>
@@ -75,8 +75,8 @@ struct PatchProduct {
     static constexpr int WEIGHTS_PITCH = ALONG ? STEPS * 8 + 4 : T::BN / 2 + 4;
     static constexpr int WEIGHTS = (ALONG ? T::BN : STEPS * 16) * WEIGHTS_PITCH;
     static constexpr int SPARE = (T::WK - 1) * T::WM * T::WN * T::MT * T::NT * 4 * 32;  // words to add up the warps' shares
-    // Whether the warps that share a reduction can take turns within a group of pixels.
-    static constexpr bool TURNS = V::GROUP / 16 % T::WK == 0;
+    // Whether the warps that share a reduction can interleave within a group of pixels.
+    static constexpr bool INTERLEAVED = V::GROUP / 16 % T::WK == 0;
     float d[T::MT][T::NT][4];
 
     __device__ __forceinline__ static int warp() { return threadIdx.x / 32; }
@@ -89,7 +89,7 @@ struct PatchProduct {
         u32 a_at[T::MT], b_at;
 #pragma unroll
         for (int i = 0; i < T::MT; i++)
-            a_at[i] = address_of(image) + 4 * (corners[i] + lane / 16 * 4 + (TURNS ? part * 8 : 0));
+            a_at[i] = address_of(image) + 4 * (corners[i] + lane / 16 * 4 + (INTERLEAVED ? part * 8 : 0));
         if (ALONG)
             b_at = (first_column() + lane % 8 + lane / 16 * 8) * WEIGHTS_PITCH + lane / 8 % 2 * 4 + part * 8;
         else
@@ -103,7 +103,7 @@ struct PatchProduct {
                 for (int q = 0; q < 4; q++) d[i][j][q] = 0.0f;
 #pragma unroll
         for (int s = 0; s < STEPS / T::WK; s++) {
-            const int k = 16 * (s * T::WK + (TURNS ? 0 : part));
+            const int k = 16 * (s * T::WK + (INTERLEAVED ? 0 : part));
             u32 a[T::MT][4], b[T::NT][2];
 #pragma unroll
             for (int i = 0; i < T::MT; i++) matrices(a[i], a_at[i] + 4 * V::word(k / RUN, k % RUN));
@@ -112,7 +112,7 @@ struct PatchProduct {
                 if (ALONG)
                     matrices(&b[0][0] + 2 * j, b_at + 4 * (s * T::WK * 8 + j * 8 * WEIGHTS_PITCH));
                 else
-                    turned_matrices(&b[0][0] + 2 * j, b_at + 4 * (s * T::WK * 16 * WEIGHTS_PITCH + j * 4));
+                    transposed_matrices(&b[0][0] + 2 * j, b_at + 4 * (s * T::WK * 16 * WEIGHTS_PITCH + j * 4));
             }
 #pragma unroll
             for (int i = 0; i < T::MT; i++)
@@ -181,22 +181,22 @@ struct PatchProduct {
     }
 };
 
-// Rows of an image into shared memory, beside what follows; `from` is their first number.
+// Copies rows of an image into shared memory, asynchronously; `from` is their first number.
 template <class V, class L, int THREADS>
-__device__ __forceinline__ void bring(u32* to, const bf16* from, int rows) {
+__device__ __forceinline__ void fetch_rows(u32* to, const bf16* from, int rows) {
     constexpr int PER_ROW = L::W * L::C / 8;
     for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS)
         copy16(to + V::word(i / PER_ROW, i % PER_ROW * 8), from + (size_t)i * 8);
 }
-// Bytes take two steps: they are copied as they are, into memory of their own, and become numbers when the picture is free. A
-// thread turns what it has copied itself.
+// Bytes take two steps: they are copied as they are, into a buffer of their own, and converted when the stage is free. A thread
+// converts what it has copied itself.
 template <class V, class L, int THREADS>
-__device__ __forceinline__ void bring(u32* raw, const u8* from, int rows) {
+__device__ __forceinline__ void fetch_rows(u32* raw, const u8* from, int rows) {
     constexpr int PER_ROW = L::W * L::C / 16;
     for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) copy16(raw + 4 * i, from + (size_t)i * 16);
 }
 template <class V, class L, int THREADS>
-__device__ __forceinline__ void turn_bytes(u32* to, const u32* raw, int rows) {
+__device__ __forceinline__ void convert_bytes(u32* to, const u32* raw, int rows) {
     constexpr int PER_ROW = L::W * L::C / 16;
 #pragma unroll 2
     for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) {
@@ -249,10 +249,10 @@ __device__ __forceinline__ void pixels_of_planes(u32 (&w)[8], const u32* raw) {
     }
 }
 
-// As `bring` and `turn_bytes`, plane after plane: `rows` rows of a sample's planes, from `row` on, where ROWS find room. What a
-// thread turns, others have copied.
+// As `fetch_rows` and `convert_bytes`, plane after plane: `rows` rows of a sample's planes, from `row` on, where ROWS find room. What a
+// thread converts, others have copied.
 template <class L, int THREADS, int ROWS>
-__device__ __forceinline__ void bring_planes(u32* raw, const u8* const* planes, const void* nowhere, int row, int rows) {
+__device__ __forceinline__ void fetch_planes(u32* raw, const u8* const* planes, const void* nowhere, int row, int rows) {
     constexpr int EACH = ROWS * L::W / 16;
     for (int i = threadIdx.x; i < L::C * EACH; i += THREADS) {
         const u8* plane = planes[i / EACH];
@@ -261,7 +261,7 @@ __device__ __forceinline__ void bring_planes(u32* raw, const u8* const* planes, 
     }
 }
 template <class V, class L, int THREADS, int ROWS>
-__device__ __forceinline__ void turn_planes(u32* to, const u32* raw, int rows) {
+__device__ __forceinline__ void convert_planes(u32* to, const u32* raw, int rows) {
     static_assert(L::C == 4 && L::W % 4 == 0, "four pixels of four planes at a time");
     constexpr int PER_ROW = L::W / 4, PLANE = ROWS * PER_ROW;
 #pragma unroll 2
@@ -289,9 +289,9 @@ __device__ __forceinline__ void each_eight(At at, F f) {
     }
 }
 
-// How the forward pass of a layer uses shared memory: weights, then images, over which warps may add up their sums. While one
-// unit of work is multiplied, the next is on its way: into other images, or as raw bytes. DEEP is 1 where blocks have only one.
-template <class L, class In, class T, int G, int ROWS, int DEEP>
+// Shared memory of the forward pass: weights, then STAGES stages of images, over which warps may add up their sums. While one work
+// tile is multiplied, the next is loaded: into another stage, or as raw bytes. STAGES is 1 where a block has one work tile.
+template <class L, class In, class T, int G, int ROWS, int STAGES>
 struct ForwardShape {
     static_assert(G == 1 || ROWS == L::OH, "bands of single images");
     static constexpr int IN_ROWS = (ROWS - 1) * L::S + L::KS, BANDS = (L::OH + ROWS - 1) / ROWS;
@@ -301,11 +301,11 @@ struct ForwardShape {
     static_assert(T::BM >= G * V::PATCHES && L::F % T::BN == 0, "tiles for all outputs");
     static constexpr int IMAGES = G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE;
     static constexpr int RAW = IN_ROWS * L::W * L::C / 4;  // words of an image's bytes
-    static constexpr int BYTES = 4 * (P::WEIGHTS + (BYTES_IN ? IMAGES + G * RAW : DEEP * IMAGES));
+    static constexpr int BYTES = 4 * (P::WEIGHTS + (BYTES_IN ? IMAGES + G * RAW : STAGES * IMAGES));
 };
 
 // The same for the gradient of a layer's input, with a border of zeros wherever a patch reaches beyond the outputs.
-template <class L, class T, int G, int DEEP>
+template <class L, class T, int G, int STAGES>
 struct GradientShape {
     typedef Phase<L> Q;
     static constexpr int BEFORE = Q::TAPS - 1;
@@ -314,53 +314,53 @@ struct GradientShape {
     static_assert(L::KS % L::S == 0 && Q::PH >= L::OH && Q::PW >= L::OW, "every phase has all its taps");
     static_assert(T::BM >= G * V::PATCHES && L::S * L::S * L::C % T::BN == 0, "tiles for all inputs");
     static constexpr int IMAGES = G * V::SIZE > P::SPARE ? G * V::SIZE : P::SPARE;
-    static constexpr int BYTES = 4 * (P::WEIGHTS + DEEP * IMAGES);
+    static constexpr int BYTES = 4 * (P::WEIGHTS + STAGES * IMAGES);
 };
 
-// The same as `forward`. A unit of work is G images, or a band of ROWS rows of outputs of one.
-// grid: (shares of the units, slices of the filters, networks)
+// The same as `forward`. A work tile is G images, or a band of ROWS rows of outputs of one.
+// grid: (blocks that share the work tiles, slices of the filters, networks)
 // ACTING: the kernel before this one may still be at work, which the weights do not depend on.
-template <class L, class In, class T, int G, int ROWS, int DEEP, int BATCH, bool ACTING>
+template <class L, class In, class T, int G, int ROWS, int STAGES, int BATCH, bool ACTING>
 __device__ void direct_forward(const Net* nets, int agents, int first_network, const In* input, bf16* output,
                                float scale) {
-    typedef ForwardShape<L, In, T, G, ROWS, DEEP> Own;
+    typedef ForwardShape<L, In, T, G, ROWS, STAGES> Own;
     typedef typename Own::V V;
     typedef typename Own::P P;
     typedef Columns<T, L::F> C;
-    constexpr int BANDS = Own::BANDS, UNITS = (BATCH + G - 1) / G * BANDS;
+    constexpr int BANDS = Own::BANDS, WORK_TILES = (BATCH + G - 1) / G * BANDS;
     u32* images = direct_shared + P::WEIGHTS;
     u32* raw = images + Own::IMAGES;
     const int z = first_network + blockIdx.z, f0 = blockIdx.y * T::BN;
     const Net& net = nets[z % agents];
     const bf16* weights = (z < agents ? net.online_half : net.target_half) + L::WEIGHTS_AT;
     const float* bias = (z < agents ? net.online : net.target) + L::WEIGHTS_AT + L::FAN_IN * L::F + f0;
-    const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
+    const int begin = WORK_TILES * blockIdx.x / gridDim.x, end = WORK_TILES * (blockIdx.x + 1) / gridDim.x;
     const u8* const* planes = find_planes<L, In, T::THREADS, BATCH>(input, z);
-    // Where the images of a unit are, or its bytes; and the rows that it has.
-    auto place = [&](int unit) { return Own::BYTES_IN ? raw : images + (unit - begin) % DEEP * Own::IMAGES; };
-    auto rows_of = [&](int unit) {
-        const int row = unit % BANDS * ROWS * L::S;
+    // The stage of a work tile, or of its bytes; and the rows that it has.
+    auto stage_of = [&](int work) { return Own::BYTES_IN ? raw : images + (work - begin) % STAGES * Own::IMAGES; };
+    auto rows_of = [&](int work) {
+        const int row = work % BANDS * ROWS * L::S;
         return Own::IN_ROWS < L::H - row ? Own::IN_ROWS : L::H - row;
     };
     constexpr int APART = Own::BYTES_IN ? Own::RAW : V::SIZE;
-    auto bring_unit = [&](int unit) {
-        if (unit < end) {
-            const int row = unit % BANDS * ROWS * L::S;
+    auto fetch_work = [&](int work) {
+        if (work < end) {
+            const int row = work % BANDS * ROWS * L::S;
 #pragma unroll 1
             for (int i = 0; i < G; i++) {
-                int image = unit / BANDS * G + i;
+                int image = work / BANDS * G + i;
                 if (image >= BATCH) continue;
-                u32* to = place(unit) + i * APART;
+                u32* to = stage_of(work) + i * APART;
                 if constexpr (IN_PLANES<In>)
-                    bring_planes<L, T::THREADS, Own::IN_ROWS>(to, planes + image * L::C, input, row, rows_of(unit));
+                    fetch_planes<L, T::THREADS, Own::IN_ROWS>(to, planes + image * L::C, input, row, rows_of(work));
                 else
-                    bring<V, L, T::THREADS>(to, input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C,
-                                            rows_of(unit));
+                    fetch_rows<V, L, T::THREADS>(to, input + ((size_t)z * BATCH + image) * L::INPUT + row * L::W * L::C,
+                                            rows_of(work));
             }
         }
         commit_copies();
     };
-    if (!ACTING) bring_unit(begin);
+    if (!ACTING) fetch_work(begin);
     each_eight<L::FAN_IN * T::BN / 8, T::THREADS>(
         [&](int i) { return weights + i / (T::BN / 8) * L::F + f0 + i % (T::BN / 8) * 8; },
         [&](int i, uint4 w) {
@@ -378,7 +378,7 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         for (int j = 0; j < 2 * C::GROUP; j++) shift[u][j] = bias[P::template column_of<C>(u) + j];
     if (ACTING) {
         wait_for_previous();
-        bring_unit(begin);
+        fetch_work(begin);
     }
     int corners[T::MT];
 #pragma unroll
@@ -387,26 +387,26 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         corners[i] = V::corner(m < G * V::PATCHES ? m : 0);
     }
 #pragma unroll 1
-    for (int unit = begin; unit < end; unit++) {
-        // The images of the unit before this one are free once everybody has multiplied them.
-        if (unit > begin) __syncthreads();
+    for (int work = begin; work < end; work++) {
+        // The previous work tile's stage is free once all warps are done with it.
+        if (work > begin) __syncthreads();
         u32* now = images;
         if constexpr (Own::BYTES_IN) {
             wait_for_copies<0>();
             if (IN_PLANES<In>) __syncthreads();
 #pragma unroll 1
             for (int i = 0; i < G; i++) {
-                if (unit / BANDS * G + i >= BATCH) continue;
+                if (work / BANDS * G + i >= BATCH) continue;
                 if constexpr (IN_PLANES<In>)
-                    turn_planes<V, L, T::THREADS, Own::IN_ROWS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(unit));
+                    convert_planes<V, L, T::THREADS, Own::IN_ROWS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(work));
                 else
-                    turn_bytes<V, L, T::THREADS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(unit));
+                    convert_bytes<V, L, T::THREADS>(images + i * V::SIZE, raw + i * Own::RAW, rows_of(work));
             }
             __syncthreads();
-            bring_unit(unit + 1);
+            fetch_work(work + 1);
         } else {
-            now = place(unit);
-            bring_unit(unit + 1);
+            now = stage_of(work);
+            fetch_work(work + 1);
             wait_for_copies<1>();
             __syncthreads();
         }
@@ -415,8 +415,8 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
         if (!product.gather(now)) continue;
         bf16* to = output + (size_t)z * BATCH * L::POSITIONS * L::F + f0;
         product.template each<C>([&](int, int m, int u, float (&x)[2 * C::GROUP]) {
-            const int image = unit / BANDS * G + m / V::PATCHES, x0 = m % V::WIDE;
-            const int y0 = unit % BANDS * ROWS + m % V::PATCHES / V::WIDE;
+            const int image = work / BANDS * G + m / V::PATCHES, x0 = m % V::WIDE;
+            const int y0 = work % BANDS * ROWS + m % V::PATCHES / V::WIDE;
             if (m >= G * V::PATCHES || image >= BATCH || y0 >= L::OH || x0 >= L::OW) return;
 #pragma unroll
             for (int j = 0; j < 2 * C::GROUP; j++) {
@@ -430,26 +430,26 @@ __device__ void direct_forward(const Net* nets, int agents, int first_network, c
 
 // The same as `input_gradient`, for kernels that are whole multiples of their stride. The gradient of the input at
 // (S y + py, S x + px) is a patch of the output's gradient around (y, x) times weights of the phase (py, px); so the phases
-// are columns of one product. grid: (shares of the units, slices of the columns, agents)
-template <class L, class T, int G, int DEEP, int BATCH>
+// are columns of one product. grid: (blocks that share the work tiles, slices of the columns, agents)
+template <class L, class T, int G, int STAGES, int BATCH>
 __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const bf16* input, bf16* input_delta) {
-    typedef GradientShape<L, T, G, DEEP> Own;
+    typedef GradientShape<L, T, G, STAGES> Own;
     typedef typename Own::Q Q;
     typedef typename Own::V V;
     typedef typename Own::P P;
     typedef Columns<T, L::C> C;
-    constexpr int BEFORE = Own::BEFORE, UNITS = (BATCH + G - 1) / G;
+    constexpr int BEFORE = Own::BEFORE, WORK_TILES = (BATCH + G - 1) / G;
     u32* images = direct_shared + P::WEIGHTS;
     const int z = blockIdx.z, n0 = blockIdx.y * T::BN;
     const bf16* weights = nets[z].online_half + L::WEIGHTS_AT;
-    const int begin = UNITS * blockIdx.x / gridDim.x, end = UNITS * (blockIdx.x + 1) / gridDim.x;
-    auto place = [&](int unit) { return images + (unit - begin) % DEEP * Own::IMAGES; };
-    auto bring_unit = [&](int unit) {
-        if (unit < end) {
+    const int begin = WORK_TILES * blockIdx.x / gridDim.x, end = WORK_TILES * (blockIdx.x + 1) / gridDim.x;
+    auto stage_of = [&](int work) { return images + (work - begin) % STAGES * Own::IMAGES; };
+    auto fetch_work = [&](int work) {
+        if (work < end) {
             constexpr int PER_ROW = L::OW * L::F / 8, ALL = L::OH * PER_ROW;
-            const bf16* from = delta + ((size_t)z * BATCH + unit * G) * (L::POSITIONS * L::F);
-            const int count = (BATCH - unit * G < G ? BATCH - unit * G : G) * ALL;
-            u32* to = place(unit);
+            const bf16* from = delta + ((size_t)z * BATCH + work * G) * (L::POSITIONS * L::F);
+            const int count = (BATCH - work * G < G ? BATCH - work * G : G) * ALL;
+            u32* to = stage_of(work);
             for (int i = threadIdx.x; i < count; i += T::THREADS) {
                 int row = i % ALL / PER_ROW, n = i % PER_ROW * 8;
                 copy16(to + i / ALL * V::SIZE + V::word(BEFORE + row, BEFORE * L::F + n), from + (size_t)i * 8);
@@ -457,7 +457,7 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         }
         commit_copies();
     };
-    // Weights travel with the first images.
+    // Weights are loaded together with the first work tile.
     constexpr int PER_LINE = L::F / 8, TAPS = Q::TAPS * Q::TAPS;
     for (int i = threadIdx.x; i < T::BN * TAPS * PER_LINE; i += T::THREADS) {
         int n = n0 + i / (TAPS * PER_LINE), tap = i / PER_LINE % TAPS, phase = n / L::C;
@@ -465,9 +465,9 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         copy16(direct_shared + C::place(n - n0) * P::WEIGHTS_PITCH + i % (TAPS * PER_LINE) * 4,
                weights + ((ky * L::KS + kx) * L::C + n % L::C) * L::F + i % PER_LINE * 8);
     }
-    for (int i = threadIdx.x; i < DEEP * Own::IMAGES; i += T::THREADS) images[i] = 0;
+    for (int i = threadIdx.x; i < STAGES * Own::IMAGES; i += T::THREADS) images[i] = 0;
     __syncthreads();
-    bring_unit(begin);
+    fetch_work(begin);
     int corners[T::MT];
 #pragma unroll
     for (int i = 0; i < T::MT; i++) {
@@ -475,30 +475,30 @@ __device__ void direct_input_gradient(const Net* nets, const bf16* delta, const 
         corners[i] = V::corner(m < G * V::PATCHES ? m : 0);
     }
 #pragma unroll 1
-    for (int unit = begin; unit < end; unit++) {
-        if (unit > begin) {
+    for (int work = begin; work < end; work++) {
+        if (work > begin) {
             __syncthreads();
             if constexpr (P::SPARE > 0) {
                 // Sums have overwritten the border of the images before these.
-                u32* next = place(unit + 1);
+                u32* next = stage_of(work + 1);
                 for (int i = threadIdx.x; i < G * V::SIZE && i < P::SPARE; i += T::THREADS) next[i] = 0;
                 __syncthreads();
             }
         }
-        bring_unit(unit + 1);
+        fetch_work(work + 1);
         wait_for_copies<1>();
         __syncthreads();
-        u32* now = place(unit);
-        // Where the gradients of a stretch of columns go; negative where there are none.
+        u32* now = stage_of(work);
+        // Where the epilogue stores a run of columns; negative where it does not.
         auto goal = [&](int m, int u) -> long long {
             int n = n0 + P::template column_of<C>(u), phase = n / L::C;
-            int image = unit * G + m / V::PATCHES, p = m % V::PATCHES;
+            int image = work * G + m / V::PATCHES, p = m % V::PATCHES;
             int row = p / Q::PW * L::S + phase / L::S, column = p % Q::PW * L::S + phase % L::S;
             if (m >= G * V::PATCHES || image >= BATCH || row >= L::H || column >= L::W) return -1;
             return ((long long)z * BATCH + image) * L::INPUT + (row * L::W + column) * L::C + n % L::C;
         };
-        // Whether the rectifiers below were open: asked for one by one between the stores, it would be waited for each time.
-        // Where there are registers for all of it, it comes while the product runs.
+        // The input's ReLU mask: loaded one by one between the stores, each load would be waited for. Where there are registers for
+        // all of it, it is loaded while the product runs.
         constexpr int STRETCHES = P::template stretches<C>();
         constexpr bool AHEAD = T::MT * T::NT <= 8;
         constexpr int AT_ONCE = AHEAD ? STRETCHES : 2;

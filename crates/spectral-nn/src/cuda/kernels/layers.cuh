@@ -331,7 +331,7 @@ __device__ void weight_gradient(const Net* nets, const In* input, const D* delta
     if (m0 > 0) return;
     // Each thread has summed the same few columns of all its lines; threads PER_LINE apart share them.
     constexpr int N = Right::N, PER_LINE = T::BN / N;
-    static_assert(T::THREADS % PER_LINE == 0, "every unit of a thread has the same columns");
+    static_assert(T::THREADS % PER_LINE == 0, "every vector of a thread has the same columns");
     float* columns = (float*)shared;
     static_assert(T::THREADS * N <= T::SHARED, "room for the columns");
 #pragma unroll
@@ -356,10 +356,10 @@ __device__ void step(const Net* nets, const float* partial, int splits, int most
     for (int s = 0; s < splits; s++) g += from[(size_t)s * most];
     const int at = L::WEIGHTS_AT + i;
     Adam adam(net);
-    float p = net.online[at], m = net.first[at], v = net.second[at];
+    float p = net.online[at], m = net.adam_m[at], v = net.adam_v[at];
     adam.step(g, p, m, v);
     net.online[at] = p;
-    net.first[at] = m;
-    net.second[at] = v;
+    net.adam_m[at] = m;
+    net.adam_v[at] = v;
     if (net.online_half) store_act(net.online_half + at, p);
 }

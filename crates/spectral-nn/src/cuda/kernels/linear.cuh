@@ -146,8 +146,8 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
     const In* own_input = input + (size_t)blockIdx.z * BATCH * L::FAN_IN;
     const Adam adam(net);
     float* weights = net.online + L::WEIGHTS_AT;
-    float* firsts = net.first + L::WEIGHTS_AT;
-    float* seconds = net.second + L::WEIGHTS_AT;
+    float* adam_ms = net.adam_m + L::WEIGHTS_AT;
+    float* adam_vs = net.adam_v + L::WEIGHTS_AT;
     const size_t agent_rows = (size_t)blockIdx.z * BATCH * pitch;
     bool loaded = false;
     for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {
@@ -183,8 +183,8 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
                         bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
                         w[j][h] = load_two<VECTOR>(weights + at, one, two);
                         if (!LEARN) continue;
-                        m[j][h] = load_two<VECTOR>(firsts + at, one, two);
-                        v[j][h] = load_two<VECTOR>(seconds + at, one, two);
+                        m[j][h] = load_two<VECTOR>(adam_ms + at, one, two);
+                        v[j][h] = load_two<VECTOR>(adam_vs + at, one, two);
                     }
                 float d[2][4] = {};
                 if (LEARN) weight_tiles<S::STEPS, S::PITCH>(d, x_words, lasts, u0);
@@ -225,18 +225,18 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
                         size_t at = (size_t)i * units + u;
                         bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
                         store_two<VECTOR>(weights + at, p, one, two);
-                        store_two<VECTOR>(firsts + at, f, one, two);
-                        store_two<VECTOR>(seconds + at, q, one, two);
+                        store_two<VECTOR>(adam_ms + at, f, one, two);
+                        store_two<VECTOR>(adam_vs + at, q, one, two);
                     }
             }
             if (LEARN && tile == 0 && learns) {
                 for (int u = threadIdx.x; u < end; u += 256) {
                     size_t at = (size_t)L::FAN_IN * units + slab + u;
-                    float p = weights[at], f = firsts[at], q = seconds[at];
+                    float p = weights[at], f = adam_ms[at], q = adam_vs[at];
                     adam.step(unit_sum<BATCH, S::PITCH>(lasts, u), p, f, q);
                     weights[at] = p;
-                    firsts[at] = f;
-                    seconds[at] = q;
+                    adam_ms[at] = f;
+                    adam_vs[at] = q;
                 }
             }
         }

@@ -1,6 +1,6 @@
 // One tile of a matrix product: BM x BN outputs of a block, its reduction cut into chunks of CHUNK numbers that pass
-// through two buffers in shared memory. Operands come through loaders, which first fetch a chunk into registers and later
-// stash it as words, so that the next chunk travels while this one is multiplied.
+// through two stages in shared memory. Operands come through loaders, which first fetch a chunk into registers and later
+// stash it as words, so that the next chunk is loaded while this one is multiplied.
 
 #define WORDS 16
 #define CHUNK (WORDS * PER_WORD)
@@ -133,15 +133,15 @@ template <class T, int ROWS, int PITCH, int THREADS, class Rows>
 struct AlongK {
     static constexpr int N = Rows::N;
     static constexpr int PER_ROW = CHUNK / N;
-    static constexpr int UNITS = ROWS * PER_ROW;
-    static constexpr int MINE = (UNITS + THREADS - 1) / THREADS;
+    static constexpr int VECTORS = ROWS * PER_ROW;
+    static constexpr int MINE = (VECTORS + THREADS - 1) / THREADS;
     Rows rows;
     typename Rows::Row row[MINE];
     Raw<T, N> raw[MINE];
 
-    __device__ __forceinline__ static int row_of(int unit) { return PER_ROW == 1 ? unit : unit / 2 % ROWS; }
-    __device__ __forceinline__ static int k_of(int unit) {
-        return PER_ROW == 1 ? 0 : (unit % 2 + unit / 2 / ROWS * 2) * N;
+    __device__ __forceinline__ static int row_of(int vector) { return PER_ROW == 1 ? vector : vector / 2 % ROWS; }
+    __device__ __forceinline__ static int k_of(int vector) {
+        return PER_ROW == 1 ? 0 : (vector % 2 + vector / 2 / ROWS * 2) * N;
     }
 
     __device__ __forceinline__ explicit AlongK(Rows rows) : rows(rows) {
@@ -152,19 +152,19 @@ struct AlongK {
     __device__ __forceinline__ void fetch(int chunk) {
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            int unit = i * THREADS + threadIdx.x;
-            if (UNITS % THREADS == 0 || unit < UNITS) rows.load(row[i], chunk * CHUNK + k_of(unit), raw[i]);
+            int vector = i * THREADS + threadIdx.x;
+            if (VECTORS % THREADS == 0 || vector < VECTORS) rows.load(row[i], chunk * CHUNK + k_of(vector), raw[i]);
         }
     }
 
     __device__ __forceinline__ void stash(u32* words) const {
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            int unit = i * THREADS + threadIdx.x;
-            if (UNITS % THREADS != 0 && unit >= UNITS) continue;
+            int vector = i * THREADS + threadIdx.x;
+            if (VECTORS % THREADS != 0 && vector >= VECTORS) continue;
             u32 w[N / PER_WORD];
             words_of<T, N>(raw[i], w);
-            u32* to = words + k_of(unit) / PER_WORD * PITCH + row_of(unit);
+            u32* to = words + k_of(vector) / PER_WORD * PITCH + row_of(vector);
 #pragma unroll
             for (int j = 0; j < N / PER_WORD; j++) to[j * PITCH] = w[j];
         }
@@ -177,8 +177,8 @@ template <class T, int COLUMNS, int PITCH, int THREADS, class Lines>
 struct AcrossK {
     static constexpr int N = Lines::N;
     static constexpr int PER_LINE = COLUMNS / N;
-    static constexpr int UNITS = WORDS * PER_LINE;
-    static constexpr int MINE = (UNITS + THREADS - 1) / THREADS;
+    static constexpr int VECTORS = WORDS * PER_LINE;
+    static constexpr int MINE = (VECTORS + THREADS - 1) / THREADS;
     Lines lines;
     Raw<T, N> raw[MINE][PER_WORD];
 
@@ -187,24 +187,24 @@ struct AcrossK {
     __device__ __forceinline__ void fetch(int chunk) {
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            int unit = i * THREADS + threadIdx.x;
-            if (UNITS % THREADS != 0 && unit >= UNITS) continue;
-            int k = chunk * CHUNK + unit / PER_LINE * PER_WORD;
+            int vector = i * THREADS + threadIdx.x;
+            if (VECTORS % THREADS != 0 && vector >= VECTORS) continue;
+            int k = chunk * CHUNK + vector / PER_LINE * PER_WORD;
 #pragma unroll
-            for (int j = 0; j < PER_WORD; j++) lines.load(k + j, unit % PER_LINE * N, raw[i][j]);
+            for (int j = 0; j < PER_WORD; j++) lines.load(k + j, vector % PER_LINE * N, raw[i][j]);
         }
     }
 
     __device__ __forceinline__ void stash(u32* words) {
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            int unit = i * THREADS + threadIdx.x;
-            if (UNITS % THREADS != 0 && unit >= UNITS) continue;
+            int vector = i * THREADS + threadIdx.x;
+            if (VECTORS % THREADS != 0 && vector >= VECTORS) continue;
             float x[PER_WORD][N];
 #pragma unroll
             for (int j = 0; j < PER_WORD; j++) floats_of<N>(raw[i][j], x[j]);
-            lines.seen(unit % PER_LINE * N, x);
-            u32* to = words + unit / PER_LINE * PITCH + unit % PER_LINE * N;
+            lines.seen(vector % PER_LINE * N, x);
+            u32* to = words + vector / PER_LINE * PITCH + vector % PER_LINE * N;
             u32 w[N];
 #pragma unroll
             for (int j = 0; j < N; j++) {

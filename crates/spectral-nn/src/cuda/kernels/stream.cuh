@@ -1,7 +1,9 @@
 // The gradient of a wide fully connected layer's weights, and their step of Adam, for Hopper and later: weights and moments
 // stream through shared memory by bulk copies, which keep the memory busy whatever the warps are doing. Every parameter is
-// read once and written once; its gradient never goes to memory. A block is small enough to leave room for one of a
-// convolution beside it: they wait for the tensor cores while this waits for the memory.
+// read once and written once; its gradient never goes to memory. A block is small enough to share a multiprocessor with one of a
+// convolution: that is bound by the tensor cores, this by memory.
+//
+// Warps are specialised: one producer warp issues the bulk copies, the others compute.
 //
 // Work is cut into tiles of 8 inputs of one agent and all units; every block has a run of tiles, and every warp the same
 // units of each, whose gradients it keeps in registers. A tile of weights and both moments is loaded, changed in place and
@@ -33,7 +35,7 @@ __device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
 template <class L, int BATCH>
 struct Streamed {
     static constexpr int INPUTS = 8;
-    static constexpr int WARPS = STREAM_WARPS, THREADS = 32 * WARPS;  // and one warp more, which only copies
+    static constexpr int WARPS = STREAM_WARPS, THREADS = 32 * WARPS;  // and the producer warp
     static constexpr int STAGES = STREAM_STAGES;
     static constexpr int UNITS = L::F / WARPS;                  // of a warp
     static constexpr int PITCH = L::F + 8;                      // floats; lines start 8 banks apart
@@ -47,13 +49,13 @@ struct Streamed {
     static_assert(BP * INPUTS % THREADS == 0 || BP * INPUTS < THREADS, "equal shares of a tile's inputs");
 };
 
-// The threads that compute wait for each other; the copying warp takes no part in that.
+// A barrier of the warps that compute; the producer warp takes no part in it.
 template <int THREADS>
 __device__ __forceinline__ void sync_computing() {
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
-// The copying warp: fills stages, waits until their warps have changed them, stores them. A lane loads and stores the same
+// The producer warp: fills stages, waits until the other warps have changed them, stores them. A lane loads and stores the same
 // line of every stage, so its own stores are all that it has to wait for before it fills a stage again.
 template <class L, class Z>
 __device__ void copy_stages(const Net* nets, int first, int last, const float* stages, const u64* full, const u64* done) {
@@ -61,20 +63,20 @@ __device__ void copy_stages(const Net* nets, int first, int last, const float* s
     int agent = -1;
     bool learns = false;
     float* line = nullptr;  // of this lane, in the agent's first tile
-    // Turns to the agent of a tile, and says where this lane's line of it is.
-    auto turn_to = [&](int tile) {
+    // Moves on to the agent of a tile, and says where this lane's line of it is.
+    auto move_to = [&](int tile) {
         if (tile / Z::TILES != agent) {
             agent = tile / Z::TILES;
             const Net& net = nets[agent];
             learns = *net.learns;
             const int array = lane / Z::INPUTS;
-            line = (array == 0 ? net.online : array == 1 ? net.first : net.second) + L::WEIGHTS_AT + lane % Z::INPUTS * L::F;
+            line = (array == 0 ? net.online : array == 1 ? net.adam_m : net.adam_v) + L::WEIGHTS_AT + lane % Z::INPUTS * L::F;
         }
         return line + (size_t)(tile % Z::TILES) * Z::INPUTS * L::F;
     };
     auto shared_line = [&](int tile) { return shared_at(stages + (tile - first) % Z::STAGES * Z::STAGE + lane * Z::PITCH); };
     auto load = [&](int tile) {
-        const float* from = turn_to(tile);
+        const float* from = move_to(tile);
         const u32 barrier = shared_at(full + (tile - first) % Z::STAGES);
         if (lane == 0)
             asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(Z::LINES * L::F * 4)
@@ -85,7 +87,7 @@ __device__ void copy_stages(const Net* nets, int first, int last, const float* s
     for (int tile = first; tile < min(last, first + Z::STAGES); tile++) load(tile);
     for (int tile = first; tile < last; tile++) {
         wait_for(shared_at(done + (tile - first) % Z::STAGES), (tile - first) / Z::STAGES % 2);
-        float* to = turn_to(tile);
+        float* to = move_to(tile);
         if (learns && lane < Z::LINES) bulk_store(to, shared_line(tile), L::F * 4);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         // The stage of the tile before this one has had time to be read.
@@ -126,7 +128,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
         return;
     }
 
-    // The inputs of a tile travel one tile ahead.
+    // The inputs of a tile are loaded one tile ahead.
     constexpr int MINE = (Z::BP * Z::INPUTS + Z::THREADS - 1) / Z::THREADS;
     float ahead[MINE];
     auto fetch_inputs = [&](int tile) {
@@ -172,16 +174,16 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                     float sum = 0.0f;
                     for (int b = 0; b < BATCH; b++) sum += sample(b, u);
                     size_t at = L::WEIGHTS_AT + (size_t)L::FAN_IN * L::F + u;
-                    float p = net.online[at], f = net.first[at], q = net.second[at];
+                    float p = net.online[at], f = net.adam_m[at], q = net.adam_v[at];
                     adam.step(sum, p, f, q);
                     net.online[at] = p;
-                    net.first[at] = f;
-                    net.second[at] = q;
+                    net.adam_m[at] = f;
+                    net.adam_v[at] = q;
                 }
             }
         }
-        const int turn = tile - first;
-        float* own_xs = xs + turn % 2 * Z::XS;
+        const int iteration = tile - first;
+        float* own_xs = xs + iteration % 2 * Z::XS;
 #pragma unroll
         for (int k = 0; k < MINE; k++) {
             int i = k * Z::THREADS + threadIdx.x;
@@ -202,8 +204,8 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
                 words[s][q] = q % 2 ? 0 : single(at[0]);
 #endif
             }
-        wait_for(shared_at(full + turn % Z::STAGES), turn / Z::STAGES % 2);
-        float* stage = stages + turn % Z::STAGES * Z::STAGE + g * Z::PITCH + warp * Z::UNITS + 2 * t;
+        wait_for(shared_at(full + iteration % Z::STAGES), iteration / Z::STAGES % 2);
+        float* stage = stages + iteration % Z::STAGES * Z::STAGE + g * Z::PITCH + warp * Z::UNITS + 2 * t;
         u32 rounded[2];
 #pragma unroll
         for (int j = 0; j < GROUPS; j++) {
@@ -233,7 +235,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         __syncwarp();
         if (lane == 0)
-            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(done + turn % Z::STAGES)) : "memory");
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(done + iteration % Z::STAGES)) : "memory");
     }
 }
 #endif

@@ -1,9 +1,8 @@
-// What warpgroups need of Hopper's tensor cores, which take matrices out of shared memory by themselves, beside what the
-// threads do: lines of 64 or 128 bytes, eight of them a group, whose sixteens of bytes change places by the line's number.
+// Hopper's `wgmma`: asynchronous products of a warpgroup with both operands in shared memory, as lines of 64 or 128 bytes with the
+// swizzle of that width: in every group of eight lines, 16-byte chunks are permuted by the line's number.
 #if MODE == 2 && defined(WARPGROUPS)
 
-// How the tensor cores find such a matrix, without its address, which is added. It may begin with any line along which
-// the groups run.
+// The matrix descriptor without its address, which is added. A matrix may begin with any line along which the groups run.
 template <int LINE>
 __device__ __forceinline__ constexpr u64 matrix_of_lines() {
     static_assert(LINE == 128 || LINE == 64, "bytes of a swizzled line");
@@ -11,7 +10,7 @@ __device__ __forceinline__ constexpr u64 matrix_of_lines() {
 }
 __device__ __forceinline__ u64 matrix_at(const u8* shared) { return address_of((const u32*)shared) >> 4; }
 
-// Where sixteen bytes of a line lie within it. Line 0 is at a multiple of 1024.
+// Where a 16-byte chunk of a line lies within it. Line 0 is at a multiple of 1024 bytes.
 template <int LINE>
 __device__ __forceinline__ int swizzled(int line, int sixteen) {
     return (LINE == 128 ? sixteen ^ line % 8 : sixteen ^ line / 2 % 4) * 16;
@@ -19,9 +18,9 @@ __device__ __forceinline__ int swizzled(int line, int sixteen) {
 
 #ifndef HOST_EMULATION
 // d = a b, or d += a b: 64 rows of a times 16 of the reduction times all columns of b; a lane has the same outputs of every 8 columns as with
-// `multiply`, its warp 16 of the rows. The lines of a matrix are its rows (columns, for b), or TURNed, the reduction's. Sums
-// that were begun can be looked at after `end_products`.
-template <bool TURN_A, bool TURN_B, bool ADD>
+// `multiply`, its warp 16 of the rows. The lines of a matrix are its rows (columns, for b), or TRANSPOSEd, the reduction's. Sums
+// may be read after `end_products`.
+template <bool TRANSPOSE_A, bool TRANSPOSE_B, bool ADD>
 __device__ __forceinline__ void multiply_warpgroup(float (&d)[16], u64 a, u64 b) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %20, 0;\n"
@@ -30,9 +29,9 @@ __device__ __forceinline__ void multiply_warpgroup(float (&d)[16], u64 a, u64 b)
         "}, %16, %17, add, 1, 1, %18, %19;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-        : "l"(a), "l"(b), "n"((int)TURN_A), "n"((int)TURN_B), "n"((int)ADD));
+        : "l"(a), "l"(b), "n"((int)TRANSPOSE_A), "n"((int)TRANSPOSE_B), "n"((int)ADD));
 }
-template <bool TURN_A, bool TURN_B, bool ADD>
+template <bool TRANSPOSE_A, bool TRANSPOSE_B, bool ADD>
 __device__ __forceinline__ void multiply_warpgroup(float (&d)[32], u64 a, u64 b) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %36, 0;\n"
@@ -45,9 +44,9 @@ __device__ __forceinline__ void multiply_warpgroup(float (&d)[32], u64 a, u64 b)
           "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
           "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
           "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "l"(a), "l"(b), "n"((int)TURN_A), "n"((int)TURN_B), "n"((int)ADD));
+        : "l"(a), "l"(b), "n"((int)TRANSPOSE_A), "n"((int)TRANSPOSE_B), "n"((int)ADD));
 }
-template <bool TURN_A, bool TURN_B, bool ADD>
+template <bool TRANSPOSE_A, bool TRANSPOSE_B, bool ADD>
 __device__ __forceinline__ void multiply_warpgroup(float (&d)[64], u64 a, u64 b) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %68, 0;\n"
@@ -65,7 +64,7 @@ __device__ __forceinline__ void multiply_warpgroup(float (&d)[64], u64 a, u64 b)
           "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
           "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
           "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "n"((int)TURN_A), "n"((int)TURN_B), "n"((int)ADD));
+        : "l"(a), "l"(b), "n"((int)TRANSPOSE_A), "n"((int)TRANSPOSE_B), "n"((int)ADD));
 }
 
 __device__ __forceinline__ void begin_products() {
@@ -77,26 +76,26 @@ __device__ __forceinline__ void end_products() {
     __syncwarp();
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
-// Keeps the compiler from moving what it does with sums to the other side of this.
+// Keeps the compiler from moving accesses to the accumulators across this point.
 template <int N>
 __device__ __forceinline__ void hold(float (&d)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
-// The same matrix, of which the compiler does not know that it is the same: it would keep all that follows from it in registers.
+// Hides from the compiler that this is the same descriptor: it would keep everything derived from it in registers.
 __device__ __forceinline__ u64 anew(u64 matrix) {
     asm volatile("" : "+l"(matrix));
     return matrix;
 }
 
-// What this thread has written to shared memory is to be seen by the tensor cores, too.
+// Makes this thread's writes to shared memory visible to the tensor cores (the asynchronous proxy).
 __device__ __forceinline__ void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// The number of the thread's warpgroup, which the compiler sees to be the same in a whole warp.
+// The number of the thread's warpgroup, in a form that the compiler knows to be uniform in a warp.
 __device__ __forceinline__ int warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
 #endif
 
-// The start of shared memory, where lines are counted from.
+// The start of shared memory, aligned for the swizzle; lines are counted from here.
 __device__ __forceinline__ u8* lines_start() {
     return (u8*)direct_shared + (1024 - address_of(direct_shared) % 1024) % 1024;
 }

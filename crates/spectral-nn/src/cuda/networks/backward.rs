@@ -37,18 +37,18 @@ enum How {
 
 impl Networks {
     /// Queues the backward pass of the online networks and their steps of Adam, after both heads and the gradients of the
-    /// outputs. Weight gradients run beside what is queued on `stream`, which waits for them at the end.
+    /// outputs. Weight gradients run concurrently with what is queued on `stream`, which waits for them at the end.
     pub fn queue_backward(&self, stream: &Stream) -> Result<(), CudaError> {
         let agents = self.plan.agents();
         let mut used = [false; 3];
-        // What does not have to be waited for goes to one of these.
-        let mut beside = |number: usize| {
+        // What the critical path does not wait for goes to one of these.
+        let mut side_stream = |number: usize| {
             used[number] = true;
             self.sides[number].wait_for(stream, &self.forks[number])?;
             Ok(&self.sides[number])
         };
-        // The head's step, which nobody waits for: it would only take the memory from what is waited for.
-        let mut late: Option<(&Kernel, Shape, [Arg; 7])> = None;
+        // The head's step, which is not on the critical path: it would only take memory bandwidth from what is.
+        let mut deferred: Option<(&Kernel, Shape, [Arg; 7])> = None;
         for l in (0..self.backward.len()).rev() {
             let layer = self.plan.trunk.layer(l);
             let head = layer.filters == 0;
@@ -70,7 +70,7 @@ impl Networks {
                         None => unsafe { stream.launch(kernel, *shape, &args) }?,
                         Some(down) => {
                             unsafe { stream.launch(down, *shape, &args) }?;
-                            late = Some((kernel, *shape, args));
+                            deferred = Some((kernel, *shape, args));
                         }
                     }
                 }
@@ -78,17 +78,17 @@ impl Networks {
                     let args = [nets, trunk.into(), pitch, input, below];
                     unsafe { stream.launch(down, of_networks(one, agents), &args) }?;
                     let args = [nets, Arg::Int(agents as i32), input, last.into(), scale];
-                    unsafe { beside(2)?.launch(kernel, *shape, &args) }?;
+                    unsafe { side_stream(2)?.launch(kernel, *shape, &args) }?;
                 }
                 How::Apart { down, weights, shape: own, partial, most, step } => {
                     if let Some((kernel, shape)) = down {
                         let shape = of_networks(shape, agents);
                         unsafe { stream.launch(kernel, shape, &[nets, trunk.into(), pitch, input, below]) }?;
                     }
-                    // The step changes weights that the input gradient reads: so it comes after it, but beside what
-                    // follows.
-                    let side = if l == 0 { stream } else { beside(l % 2)? };
-                    if let Some((kernel, shape, args)) = late.take() {
+                    // The step changes weights that the input gradient reads: so it comes after it, but concurrently with
+                    // what follows.
+                    let side = if l == 0 { stream } else { side_stream(l % 2)? };
+                    if let Some((kernel, shape, args)) = deferred.take() {
                         unsafe { side.launch(kernel, shape, &args) }?;
                     }
                     let shape = of_networks(own, agents);
@@ -103,7 +103,7 @@ impl Networks {
                 }
             }
         }
-        if let Some((kernel, shape, args)) = late {
+        if let Some((kernel, shape, args)) = deferred {
             unsafe { stream.launch(kernel, shape, &args) }?;
         }
         for ((side, join), _) in self.sides.iter().zip(&self.joins).zip(used).filter(|(_, used)| *used) {
