@@ -329,3 +329,6 @@ fn stride(layer: &Layer) -> Option<usize> {
         Layer::Linear { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
