@@ -66,8 +66,9 @@ fn games_train_and_resume() {
         run(&format!("train --task {task} --agents spectral --frames 800 {small} --out {name}")).code(0);
         run(&format!("train --task {task} --agents spectral --frames 400 {small} --out {name}-half")).code(0);
         run(&format!("resume {name}-half --frames 800")).code(0);
-        let model =
-            |folder: &str| std::fs::read(place.path(folder).join("agents/spectral-s1/model.bin")).unwrap();
+        let model = |folder: &str| {
+            std::fs::read(place.path(folder).join("agents/spectral-s1/model.safetensors")).unwrap()
+        };
         assert!(model(&name) == model(&format!("{name}-half")), "{task}: resumed training differs");
     }
     let text = std::fs::read_to_string(place.path("exponential-pong/run.toml")).unwrap();

@@ -81,13 +81,13 @@ fn evaluation_is_deterministic_and_ends() {
     }
     let some = "train --task catch-scale --frames 200 --seeds 2 --set batch=4 --set replay=100 --set hidden=8 --out some";
     place.run(some).code(0);
-    std::fs::remove_file(place.path("some/agents/spectral-s1/model.bin")).unwrap();
+    std::fs::remove_file(place.path("some/agents/spectral-s1/model.safetensors")).unwrap();
     let one = place
         .run("eval some --episodes 1 --json")
         .code(0)
         .says(&["left out: spectral-s1", "spectral-s2 has played (1 of 1)"]);
     assert_eq!((one.json().as_array().unwrap().len(), one.json()[0]["seed"].as_u64()), (1, Some(2)));
-    std::fs::remove_file(place.path("some/agents/spectral-s2/model.bin")).unwrap();
+    std::fs::remove_file(place.path("some/agents/spectral-s2/model.safetensors")).unwrap();
     place.run("eval some --episodes 1").code(2).says(&["spectral-s1 has no model yet"]);
     for bad in ["--episodes 0", "--epsilon 2", "--epsilon nan", "--epsilon x"] {
         place.run(&format!("eval 2048 {bad}")).code(2);

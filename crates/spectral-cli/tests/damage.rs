@@ -206,8 +206,8 @@ fn a_damaged_description_or_table_or_model_is_named() {
     halted.place.run("resume table").code(3).says(&["agents/rich-s1/metrics.csv"]);
     assert_same(&snapshot(&run), &before);
 
-    flip_a_bit(&halted.place.path("whole/agents/rich-s1/model.bin"));
-    halted.place.run("eval whole").code(3).says(&["model.bin"]);
+    flip_a_bit(&halted.place.path("whole/agents/rich-s1/model.safetensors"));
+    halted.place.run("eval whole").code(3).says(&["model.safetensors"]);
 }
 
 /// A file that the disk has no room for stops the run cleanly.

@@ -144,7 +144,7 @@ fn trained_agents_play() {
     ] {
         place.run(&format!("play {arguments}")).code(2).says(words);
     }
-    std::fs::remove_file(place.path("run/agents/spectral-s1/model.bin")).unwrap();
+    std::fs::remove_file(place.path("run/agents/spectral-s1/model.safetensors")).unwrap();
     place.run("play --run run --agent spectral-s1").code(2).says(&["no model", "spectral resume"]);
 }
 

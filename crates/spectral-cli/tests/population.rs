@@ -30,7 +30,7 @@ fn an_agent_alone_and_one_of_twelve_on_one_thread_and_on_two_are_the_same_to_the
         }
     }
     // Other seeds and other agents are other runs.
-    assert_ne!(crowd["spectral-s7/model.bin"], crowd["spectral-s8/model.bin"]);
+    assert_ne!(crowd["spectral-s7/model.safetensors"], crowd["spectral-s8/model.safetensors"]);
     assert_ne!(crowd["spectral-s8/episodes.csv"], crowd["popart-s8/episodes.csv"]);
 }
 

@@ -95,8 +95,9 @@ fn await_or_end(what: &str, child: &mut Child, mut so: impl FnMut() -> bool) {
 fn data(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = snapshot(out);
     // Hours of training differ from run to run; films and pages follow from what is compared.
-    files
-        .retain(|name, _| (name.ends_with(".csv") && !name.contains("hours")) || name.ends_with("model.bin"));
+    files.retain(|name, _| {
+        (name.ends_with(".csv") && !name.contains("hours")) || name.ends_with("model.safetensors")
+    });
     files
 }
 

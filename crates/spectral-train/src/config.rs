@@ -245,7 +245,7 @@ impl Configuration {
         for pair in protocol.iter().filter(has).chain(self.pairs.iter().filter(has)) {
             schema.set(&mut values, &pair.key, &pair.value).map_err(|e| pair.wrong(e))?;
         }
-        for pair in self.pairs.iter().filter(|pair| !has(pair) && registry.is_task_key(&pair.key)) {
+        if let Some(pair) = self.pairs.iter().find(|pair| !has(pair) && registry.is_task_key(&pair.key)) {
             let others = registry.tasks().iter().filter(|t| t.schema().keys().contains(&pair.key.as_str()));
             let others: Vec<&str> = others.map(TaskEntry::name).take(3).collect();
             return Err(pair.wrong(format!(

@@ -1,9 +1,10 @@
 //! Playing with a trained model or at random, without learning.
 
 use crate::error::TrainError;
+use crate::model_file;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
-use crate::store::{Container, StoreError};
+use crate::store::StoreError;
 use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;
@@ -72,16 +73,12 @@ impl Player {
         epsilon: f64,
         seed: u64,
     ) -> Result<Self, TrainError> {
-        let (codec, task) = (run.codecs[agent].clone(), &run.task);
+        let (codec, task, number) = (run.codecs[agent].clone(), &run.task, agent);
         let agent = &run.plan.agents[agent];
         let path = dir.model(&agent.id);
-        let model = Container::open(&path).and_then(|c| c.section("model")).map_err(|e| match e {
-            StoreError::NotFound { .. } => TrainError::Usage(format!(
-                "{} has no model yet: finish the run with `spectral resume {}`",
-                agent.id,
-                dir.path().display()
-            )),
-            other => other.into(),
+        let model = model_file::read(&path, run, number).map_err(|e| match e {
+            TrainError::Store(StoreError::NotFound { .. }) => no_model(dir, &agent.id),
+            other => other,
         })?;
         // The replay only has to hold the stack that is acted on.
         let mut settings = agent.settings.clone();
@@ -147,6 +144,16 @@ impl Player {
         }
         Ok(episode)
     }
+}
+
+/// The error for an agent whose model is not there.
+fn no_model(dir: &RunDir, id: &str) -> TrainError {
+    TrainError::Usage(match dir.why_stopped(id) {
+        Some(reason) => format!("{id} has no model: {reason}"),
+        None => {
+            format!("{id} has no model yet: finish the run with `spectral resume {}`", dir.path().display())
+        }
+    })
 }
 
 /// Plays `episodes` episodes with the final model of one agent, acting at random with probability `epsilon`.

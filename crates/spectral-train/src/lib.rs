@@ -18,6 +18,7 @@ mod legacy;
 pub mod machine;
 pub mod memory;
 pub mod metrics_writer;
+pub mod model_file;
 pub mod pipeline;
 pub mod plan;
 pub mod population;

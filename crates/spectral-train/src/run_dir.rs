@@ -2,6 +2,7 @@
 
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
+use crate::model_file;
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
@@ -214,6 +215,15 @@ impl RunDir {
         plan.agents.iter().map(left).sum()
     }
 
+    /// Why training stopped this agent, if it did.
+    pub fn why_stopped(&self, id: &str) -> Option<String> {
+        let state = self.state();
+        let text = |agent: &toml::Value, key: &str| agent.get(key)?.as_str().map(String::from);
+        let agents = state.get("agents")?.as_array()?;
+        let agent = agents.iter().find(|agent| text(agent, "id").as_deref() == Some(id))?;
+        text(agent, "reason").filter(|_| text(agent, "status").as_deref() == Some("stopped"))
+    }
+
     fn state(&self) -> toml::Table {
         let text = std::fs::read_to_string(self.path.join("state.toml")).unwrap_or_default();
         text.parse().unwrap_or_default()
@@ -234,8 +244,9 @@ impl RunDir {
         self.path.join("agents").join(id)
     }
 
-    /// The file of one agent's final model.
+    /// The file of one agent's final model: `model.safetensors`, or the `model.bin` of version 0.1 as long as there is no
+    /// other.
     pub fn model(&self, id: &str) -> PathBuf {
-        self.agent(id).join("model.bin")
+        model_file::path_in(&self.agent(id))
     }
 }

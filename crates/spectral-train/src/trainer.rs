@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::cpu_population::{CpuPopulation, threads};
 use crate::devices::{Chosen, DeviceChoice};
 use crate::error::TrainError;
+use crate::model_file;
 use crate::pipeline::DevicePopulation;
 use crate::plan::{MAX_FRAMES, Plan};
 pub use crate::population::{AgentProgress, Observer};
@@ -12,7 +13,6 @@ use crate::population::{Population, TrainSlice};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
-use crate::store::write_atomically;
 use spectral_core::bytes::StateWriter;
 use std::fs::File;
 use std::path::Path;
@@ -261,12 +261,9 @@ impl Trainer {
         for (number, agent) in self.run.plan.agents.iter().enumerate() {
             let mut model = StateWriter::default();
             self.population.save_model(number, &mut model)?;
-            let path = self.dir.agent(&agent.id).join("model.bin");
-            write_atomically(&path, |out| {
-                let mut container = crate::store::ContainerWriter::new(out)?;
-                container.section("model", &model.into_bytes())?;
-                container.finish()
-            })?;
+            let frames = self.population.actor(number).frames();
+            let folder = self.dir.agent(&agent.id);
+            model_file::write(&folder, &self.run, number, frames, &model.into_bytes())?;
         }
         Ok(())
     }

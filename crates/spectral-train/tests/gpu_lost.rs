@@ -152,8 +152,8 @@ fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for agent in &plan.agents {
         let mut own = files(&dir.agent(&agent.id));
-        own.retain(|name, _| name.ends_with(".csv") || name == "model.bin");
-        assert!(own.contains_key("model.bin"), "{} is finished", agent.id);
+        own.retain(|name, _| name.ends_with(".csv") || name == "model.safetensors");
+        assert!(own.contains_key("model.safetensors"), "{} is finished", agent.id);
         found.extend(own.into_iter().map(|(name, bytes)| (format!("{}/{name}", agent.id), bytes)));
     }
     found

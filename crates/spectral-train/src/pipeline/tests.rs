@@ -42,7 +42,7 @@ fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
     for agent in &plan.agents {
         for entry in std::fs::read_dir(dir.agent(&agent.id)).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".csv") || name == "model.bin" {
+            if name.ends_with(".csv") || name == "model.safetensors" {
                 found.insert(format!("{}/{name}", agent.id), std::fs::read(entry.path()).unwrap());
             }
         }

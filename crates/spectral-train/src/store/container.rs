@@ -1,4 +1,4 @@
-//! The file format of checkpoints, models and replay segments: named byte sections with checksums.
+//! The file format of checkpoints, replay segments and version 0.1 models: named byte sections with checksums.
 //!
 //! ```text
 //! header    "SPECTRAL", format version u32, crc32 of these 12 bytes
@@ -41,7 +41,7 @@ const MAX_LZ4_RATIO: u64 = 256;
 /// # let dir = std::env::temp_dir().join(format!("spectral-doc-container-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
 /// use spectral_train::store::{Container, ContainerWriter, write_atomically};
-/// let path = dir.join("model.bin");
+/// let path = dir.join("1.checkpoint");
 /// write_atomically(&path, |out| {
 ///     let mut container = ContainerWriter::new(out)?;
 ///     container.section("weights", &[1, 2, 3])?;

@@ -77,6 +77,13 @@ pub enum StoreError {
         /// What does not fit.
         detail: String,
     },
+    /// The file is not a model, or not the one of its agent.
+    Model {
+        /// The file concerned.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// A growing file is shorter than the checkpoint says it was.
     TooShort {
         /// The file concerned.
@@ -132,6 +139,7 @@ impl StoreError {
             | StoreError::Corrupt { path, .. }
             | StoreError::MissingSection { path, .. }
             | StoreError::Mismatch { path, .. }
+            | StoreError::Model { path, .. }
             | StoreError::TooShort { path, .. }
             | StoreError::Source { path, .. }
             | StoreError::Columns { path, .. } => path,
@@ -195,6 +203,11 @@ impl fmt::Display for StoreError {
                      this run"
                 )
             }
+            StoreError::Model { detail, .. } => write!(
+                f,
+                "this is not a sound model of its agent: {detail}; `spectral resume` on the run writes it again from \
+                 the last checkpoint"
+            ),
             StoreError::TooShort { found, recorded, .. } => write!(
                 f,
                 "{found} bytes long, but the checkpoint recorded {recorded}: rows are missing; restore the \

@@ -9,7 +9,9 @@ mod atomic;
 pub mod container;
 pub mod csv;
 mod error;
+pub mod safetensors;
 pub mod segments;
+mod tensor_header;
 pub mod tensorboard;
 
 pub(crate) use atomic::{is_temporary, sync_folder};
@@ -18,6 +20,7 @@ pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
+pub(crate) use tensor_header::quote as json_quote;
 pub use tensorboard::EventWriter;
 
 use std::fs::{File, OpenOptions};

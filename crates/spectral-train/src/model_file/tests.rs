@@ -1,0 +1,301 @@
+use super::*;
+use crate::config::Configuration;
+use crate::registry::Registry;
+use crate::store::testing::ScratchDir;
+use spectral_core::rng::{Purpose, Stream};
+use spectral_env::{Env, Observation, Step, TaskEntry};
+use std::io::{Seek, SeekFrom, Write as _};
+
+/// A task with pictures that are just large enough for the Nature network.
+struct Screens(TaskSpec);
+
+impl Env for Screens {
+    fn spec(&self) -> &TaskSpec {
+        &self.0
+    }
+    fn reset(&mut self, _: &mut Stream) {}
+    fn step(&mut self, _: usize, _: &mut Stream) -> Step {
+        Step { terminated: true, ..Step::default() }
+    }
+    fn observe(&self, out: Observation<'_>) {
+        let Observation::Planes(out) = out else { unreachable!() };
+        out.fill(0);
+    }
+}
+
+fn registry() -> Registry {
+    let spec = || TaskSpec {
+        name: "screens".into(),
+        observation: ObservationSpec::Planes { channels: 1, height: 36, width: 40, stack: 2 },
+        actions: vec!["left".into(), "a \"quoted\"\n[name], ü".into()],
+        frames_per_step: 1,
+        max_player_score: 0,
+    };
+    Registry::default().with_task(TaskEntry::new("screens", "", move || Screens(spec()))).unwrap()
+}
+
+fn resolve(settings: &[&str]) -> ResolvedRun {
+    let mut config = Configuration::default();
+    settings.iter().chain(&["device=cpu"]).for_each(|pair| config.set(pair).unwrap());
+    registry().resolve(&config).unwrap()
+}
+
+/// A model as `save_model` writes it, of any finite bits.
+fn any_model(run: &ResolvedRun, agent: usize) -> Vec<u8> {
+    let network = Description::of(run, agent).unwrap().network;
+    let mut rng = Stream::new(agent as u64, Purpose::Weights, 7);
+    let mut bits = || (rng.below(1 << 16) << 16 | rng.below(1 << 16)) as u32;
+    let special = [0.0, -0.0, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45];
+    let number = |bits: u32| Some(f32::from_bits(bits)).filter(|x| x.is_finite()).unwrap_or(0.5);
+    let weight = |i: usize| special.get(i).copied().unwrap_or_else(|| number(bits()));
+    let parameters: Vec<f32> = (0..network.parameters()).map(weight).collect();
+    let state = run.codecs[agent].init();
+    let state: Vec<f64> =
+        (0..state.len()).map(|i| (i as f64 + 0.1).powi(40) * [1.0, -1e-300][i % 2]).collect();
+    let mut out = StateWriter::default();
+    out.f32s(&parameters);
+    out.f64s(&state);
+    out.into_bytes()
+}
+
+/// Changes a model file as another program would: all of it is read and written again.
+fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<(String, String)>, &mut Vec<Tensor>)) {
+    let mut file = TensorFile::open(path).unwrap();
+    let mut metadata = file.metadata().to_vec();
+    let entries = file.entries().to_vec();
+    let mut tensors = entries.iter().map(|entry| file.read(entry).unwrap()).collect();
+    change(&mut metadata, &mut tensors);
+    let pairs: Vec<(&str, &str)> = metadata.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let mut out = Vec::new();
+    safetensors::write(&mut out, &pairs, &tensors).unwrap();
+    std::fs::write(path, out).unwrap();
+}
+
+#[test]
+fn every_network_and_codec_comes_back_to_the_bit() {
+    let names: Vec<String> = registry().agents().into_iter().map(|(_, preset)| preset.name).collect();
+    let agents = format!("agents={}", names.join(","));
+    let networks: [(&[&str], &str, &str); 5] = [
+        (&["task=catch-scale", "hidden=5,4"], "mlp", "hidden.1.weight"),
+        (&["task=catch-scale", "observation=planes", "network=mlp", "hidden=5"], "mlp", "head.bias"),
+        (&["task=catch-scale", "observation=planes"], "small-cnn", "hidden.1.weight"),
+        (&["task=screens", "network=nature"], "nature", "hidden.3.bias"),
+        (&["task=screens", "network=nature", "dueling=true"], "nature", "advantage.hidden.weight"),
+    ];
+    for (settings, network, tensor) in networks {
+        let dir = ScratchDir::new();
+        let run = resolve(&[settings, &[agents.as_str()]].concat());
+        let mut codecs: Vec<&str> = Vec::new();
+        for (number, agent) in run.plan.agents.iter().enumerate() {
+            let model = any_model(&run, number);
+            write(dir.path(), &run, number, 77, &model).unwrap();
+            let path = path_in(dir.path());
+            let found = read(&path, &run, number).unwrap();
+            assert!(found == model, "{} with {settings:?}", agent.id);
+            let file = TensorFile::open(&path).unwrap();
+            assert!(file.entries().iter().any(|entry| entry.name == tensor), "{tensor}: {settings:?}");
+            let said = |key: &str| &file.metadata().iter().find(|(k, _)| k == key).unwrap().1;
+            assert_eq!((said("network").as_str(), said("codec")), (network, &agent.codec));
+            assert_eq!((said("frames").as_str(), said("seed")), ("77", &agent.seed.to_string()));
+            codecs.push(&agent.codec);
+        }
+        let all = registry();
+        assert!(all.codecs().iter().all(|codec| codecs.contains(&codec.name())), "{codecs:?}");
+    }
+}
+
+#[test]
+fn metadata_says_what_the_numbers_mean() {
+    let dir = ScratchDir::new();
+    let run =
+        resolve(&["task=screens", "network=nature", "agents=spectral", "seeds=3..3", "max_frequency=4"]);
+    write(dir.path(), &run, 0, 12, &any_model(&run, 0)).unwrap();
+    let file = TensorFile::open(&path_in(dir.path())).unwrap();
+    let metadata: Vec<(&str, &str)> = file
+        .metadata()
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .filter(|(k, _)| *k != CHECKSUM)
+        .collect();
+    assert_eq!(
+        metadata,
+        [
+            ("format", "spectral-rl 1"),
+            ("task", "screens"),
+            ("task_settings", ""),
+            ("observation", "{\"channels\": 1, \"height\": 36, \"width\": 40, \"stack\": 2}"),
+            ("input_scaling", "bytes/255"),
+            ("actions", "[\"left\", \"a \\\"quoted\\\"\\n[name], ü\"]"),
+            ("agent", "spectral"),
+            ("seed", "3"),
+            ("codec", "spectral"),
+            ("codec_settings", run.plan.agents[0].codec_settings.to_toml().as_str()),
+            ("outputs_per_action", "5"),
+            ("output_order", "[action][output]"),
+            ("network", "nature"),
+            ("hidden", "[32, 64, 64, 512]"),
+            ("strides", "[4, 2, 1]"),
+            ("dueling", "false"),
+            ("frames", "12"),
+        ]
+    );
+    let shapes: Vec<(&str, &[usize])> =
+        file.entries().iter().map(|entry| (entry.name.as_str(), &entry.shape[..])).collect();
+    assert_eq!(shapes[..2], [("codec_state", &[15][..]), ("hidden.0.weight", &[32, 2, 8, 8])]);
+    assert_eq!(
+        shapes[7..],
+        [
+            ("hidden.3.weight", &[512, 64][..]),
+            ("hidden.3.bias", &[512]),
+            ("head.weight", &[10, 512]),
+            ("head.bias", &[10])
+        ]
+    );
+}
+
+#[test]
+fn what_does_not_fit_the_run_is_named() {
+    let dir = ScratchDir::new();
+    let small = ["task=catch-scale", "agents=spectral", "hidden=4", "max_frequency=3"];
+    let run = resolve(&small);
+    write(dir.path(), &run, 0, 1, &any_model(&run, 0)).unwrap();
+    let path = path_in(dir.path());
+    let others: [(&[&str], &[&str]); 7] = [
+        (
+            &["task=pong-mini"],
+            &["its task is 'catch-scale', not 'pong-mini'", "its observation is", "its actions is"],
+        ),
+        (
+            &["agents=popart"],
+            &["its codec is 'spectral', not 'popart'", "codec_state is F64 [12], not F64 [5]"],
+        ),
+        (&["base=3"], &["its codec's base is 2.0, not 3.0"]),
+        (
+            &["max_frequency=4"],
+            &["outputs_per_action is '4', not '5'", "head.weight is F32 [12, 4], not F32 [15, 4]"],
+        ),
+        (&["hidden=4,4"], &["its hidden is '[4]', not '[4, 4]'", "it has no tensor hidden.1.weight"]),
+        (
+            &["dueling=true"],
+            &["its dueling is 'false'", "it has no tensor value.hidden.weight", "more tensors differ"],
+        ),
+        (
+            &["observation=planes"],
+            &["input_scaling is 'none', not 'bytes/255'", "its network is 'mlp', not 'small-cnn'"],
+        ),
+    ];
+    for (settings, words) in others {
+        let other = resolve(&[&small[..], settings].concat());
+        let error = read(&path, &other, 0).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        let said = error.to_string();
+        assert!(said.contains(NAME), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{settings:?}: {said}");
+    }
+    // What changes no meaning is no difference: another reward scale, another seed.
+    read(&path, &resolve(&[&small[..], &["reward_scale=7", "seeds=5..5"]].concat()), 0).unwrap();
+}
+
+#[test]
+fn damaged_and_hostile_models_are_refused_by_name() {
+    let dir = ScratchDir::new();
+    let run = resolve(&["task=catch-scale", "agents=popart", "hidden=4"]);
+    let model = any_model(&run, 0);
+    write(dir.path(), &run, 0, 1, &model).unwrap();
+    let path = path_in(dir.path());
+    let whole = std::fs::read(&path).unwrap();
+    let refused = |word: &str| {
+        let error = read(&path, &run, 0).unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, TrainError::Store(StoreError::Model { .. })), "{said}");
+        assert!(said.contains(NAME) && said.contains(word), "{word}: {said}");
+        std::fs::write(&path, &whole).unwrap();
+    };
+    // Any one bit may change, and no other model is ever read: what is read in spite of it is what was written.
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let mut put = |at: usize, byte: u8| {
+        file.seek(SeekFrom::Start(at as u64)).unwrap();
+        file.write_all(&[byte]).unwrap();
+    };
+    for at in 0..whole.len() {
+        put(at, whole[at] ^ 1 << (at % 8));
+        match read(&path, &run, 0) {
+            Ok(found) => assert!(found == model && at < whole.len() - model.len() + 16, "byte {at}"),
+            Err(error) => assert!(error.to_string().contains(NAME), "byte {at}: {error}"),
+        }
+        put(at, whole[at]);
+    }
+    type Change = fn(&mut Vec<(String, String)>, &mut Vec<Tensor>);
+    let without_checksum = |change: Change| {
+        rewrite(&path, |metadata, tensors| {
+            metadata.retain(|(key, _)| key != CHECKSUM);
+            change(metadata, tensors);
+        });
+    };
+    let changes: [(Change, &str); 10] = [
+        (
+            |_, t| t[1].bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes()),
+            "hidden.0.weight holds a number that is not finite",
+        ),
+        (
+            |_, t| t[4].bytes[4..8].copy_from_slice(&f32::INFINITY.to_le_bytes()),
+            "head.bias holds a number that is not finite",
+        ),
+        (
+            |_, t| t[0].bytes[..8].copy_from_slice(&f64::NAN.to_le_bytes()),
+            "codec_state holds a number that is not finite",
+        ),
+        (|_, t| t[1].shape.reverse(), "hidden.0.weight is F32"),
+        (|_, t| t[4].name = "x".repeat(1000), "it has no tensor head.bias"),
+        (|_, t| t.truncate(1), "it has no tensor hidden.0.weight"),
+        (|_, t| t.push(Tensor { name: "more".into(), ..t[4].clone() }), "its tensor more is one too many"),
+        (|m, _| m.clear(), "lacks 'format'"),
+        (|m, _| m[0].1 = "spectral-rl 2".into(), "its format is 'spectral-rl 2', not 'spectral-rl 1'"),
+        (
+            |m, _| {
+                m.iter_mut().for_each(|(k, v)| {
+                    if k == CODEC_SETTINGS {
+                        *v = "[".repeat(10_000)
+                    }
+                })
+            },
+            "not TOML",
+        ),
+    ];
+    for (change, word) in changes {
+        without_checksum(change);
+        refused(word);
+    }
+    // With the checksum in place any change of another program is noticed; without it a sound one counts.
+    rewrite(&path, |_, tensors| tensors[2].bytes[0] ^= 1);
+    refused("its crc32 should be");
+    without_checksum(|_, tensors| tensors[2].bytes[0] ^= 1);
+    assert_ne!(read(&path, &run, 0).unwrap(), model);
+    std::fs::write(&path, &whole).unwrap();
+    // The order in which another program writes it does not count.
+    rewrite(&path, |metadata, tensors| {
+        metadata.reverse();
+        tensors.reverse();
+    });
+    assert_eq!(read(&path, &run, 0).unwrap(), model);
+}
+
+#[test]
+fn a_model_that_is_not_finite_is_not_kept() {
+    let run = resolve(&["task=catch-scale", "agents=popart", "hidden=4"]);
+    let sound = any_model(&run, 0);
+    let mut broken = sound.clone();
+    let last = broken.len() - 8;
+    broken[last..].copy_from_slice(&f64::INFINITY.to_le_bytes());
+    let dir = ScratchDir::new();
+    std::fs::write(dir.join(LEGACY_NAME), "old").unwrap();
+    assert_eq!(path_in(dir.path()), dir.join(LEGACY_NAME));
+    write(dir.path(), &run, 0, 1, &sound).unwrap();
+    assert_eq!(dir.names(), [NAME], "the new one replaces the old one");
+    for _ in 0..2 {
+        write(dir.path(), &run, 0, 1, &broken).unwrap();
+        assert!(dir.names().is_empty());
+    }
+    let missing = read(&path_in(dir.path()), &run, 0).unwrap_err();
+    assert!(matches!(missing, TrainError::Store(StoreError::NotFound { .. })), "{missing}");
+}
