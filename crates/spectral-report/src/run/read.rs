@@ -14,7 +14,7 @@ use crate::error::ReportError;
 /// The versions of the run directory that this crate understands.
 const FORMATS: std::ops::RangeInclusive<i64> = 1..=2;
 /// How many folders deep run directories are searched for below a given path. `spectral reproduce` searches equally deep
-/// (`spectral-train/src/experiment/shelf.rs`); the two crates share no code, so the number stands in both.
+/// (`spectral-train/src/experiment/run_index.rs`); the two crates share no code, so the number stands in both.
 const SEARCH_DEPTH: usize = 4;
 /// Keys of run.toml that identify or describe a run and do not affect its result.
 const BOOKKEEPING: [&str; 14] = [
