@@ -44,15 +44,15 @@ spectral_nn::device_structs! {
         online_half: DevicePtr<u16>,
         /// The same of the target parameters.
         target_half: DevicePtr<u16>,
-        /// Ring [capacity][OBSERVATION] of bytes or floats; may lie in pinned memory of the host.
+        /// Ring `[capacity][OBSERVATION]` of bytes or floats; may lie in pinned memory of the host.
         frames: DevicePtr<c_void>,
-        /// Ring [capacity] of actions.
+        /// Ring `[capacity]` of actions.
         actions: DevicePtr<u8>,
-        /// Ring [capacity] of rewards.
+        /// Ring `[capacity]` of rewards.
         rewards: DevicePtr<f32>,
-        /// Ring [capacity] of flags.
+        /// Ring `[capacity]` of flags.
         flags: DevicePtr<u8>,
-        /// Ring [capacity] of player's scores.
+        /// Ring `[capacity]` of player's scores.
         scores: DevicePtr<u8>,
         /// The codec's state, which moves with the online network.
         online_state: DevicePtr<f64>,
@@ -60,7 +60,7 @@ spectral_nn::device_structs! {
         frozen: DevicePtr<f64>,
         /// The codec's constants.
         codec: DevicePtr<Const<f64>>,
-        /// Diagnostics: rows, q, |td|, loss; [K][3] if the codec has frequencies; [scores][3].
+        /// Diagnostics: rows, q, |td|, loss; `[K][3]` if the codec has frequencies; `[scores][3]`.
         sums: DevicePtr<f64>,
         /// What moves with every step.
         counters: DevicePtr<Counters>,

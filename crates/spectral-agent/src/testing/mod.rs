@@ -1,6 +1,6 @@
 //! For tests: device code against the learner, for built-in codecs and for your own. Needs the feature `testing`.
 //!
-//! [`Codec::device`](crate::codecs::Codec::device) says the same thing as the rest of the trait a second time, in CUDA C.
+//! [`Codec::device`] says the same thing as the rest of the trait a second time, in CUDA C.
 //! [`compare_device_code`] has both say it about the same random life and compares every number. That needs no GPU: a
 //! C++ compiler takes the kernels' text, and with one thread and one lane no bit may differ.
 //! `compile_device_code`, with the feature `cuda`, has NVIDIA's own compiler take it.

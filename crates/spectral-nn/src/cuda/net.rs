@@ -45,7 +45,7 @@ crate::device_structs! {
     }
 }
 
-/// What stands before the kernels' text: names of integers and [`Net`].
+/// What stands before the kernels' text: names of integers and `Net`.
 pub fn net_header() -> String {
     format!("{C_INTEGERS}struct bf16;\n{}", Net::c_text())
 }

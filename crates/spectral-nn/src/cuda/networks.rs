@@ -281,14 +281,14 @@ impl Networks {
         Ok(to)
     }
 
-    /// Where minibatches go: [states, next states][agent][sample][row][column][channel] bytes, or floats for vectors. Where
+    /// Where minibatches go: `[states, next states][agent][sample][row][column][channel]` bytes, or floats for vectors. Where
     /// there are [`planes`](Self::planes), each sample's channels follow each other instead.
     pub fn input(&self) -> &Memory {
         &self.input
     }
 
-    /// If the first layer takes each plane of a minibatch from where it is: the table of their addresses, [states, next
-    /// states][agent][sample][channel]; 0 stands for a plane of zeros. It starts out with the planes of
+    /// If the first layer takes each plane of a minibatch from where it is: the table of their addresses,
+    /// `[states, next states][agent][sample][channel]`; 0 stands for a plane of zeros. It starts out with the planes of
     /// [`input`](Self::input). Planes begin at multiples of 16 bytes.
     pub fn planes(&self) -> Option<&Memory> {
         self.planes.as_ref()
@@ -299,7 +299,7 @@ impl Networks {
         self.planes.as_ref().unwrap_or(&self.input)
     }
 
-    /// Where observations to act on go: [agent][row][column][channel].
+    /// Where observations to act on go: `[agent][row][column][channel]`.
     pub fn acting_input(&self) -> &Memory {
         &self.acting_input
     }
@@ -309,7 +309,7 @@ impl Networks {
         self.pitch
     }
 
-    /// The address of a pass's outputs: [agent][sample][pitch].
+    /// The address of a pass's outputs: `[agent][sample][pitch]`.
     pub fn outputs(&self, pass: Pass) -> u64 {
         let half = 4 * self.plan.agents() * self.plan.batch * self.pitch;
         self.output_memory().offset(if pass == Pass::Target { half } else { 0 })
@@ -320,13 +320,13 @@ impl Networks {
         &self.training[self.training.len() - 1].output
     }
 
-    /// The outputs for the observations to act on: [agent][pitch].
+    /// The outputs for the observations to act on: `[agent][pitch]`.
     pub fn acting_outputs(&self) -> &Memory {
         &self.acting[self.acting.len() - 1].output
     }
 
     /// Where the outputs' gradients go: those for the head's own weights, and those for the hidden layers;
-    /// [agent][sample][pitch].
+    /// `[agent][sample][pitch]`.
     pub fn gradients(&self) -> (&Memory, &Memory) {
         (&self.last, &self.trunk_gradient)
     }
