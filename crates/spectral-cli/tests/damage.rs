@@ -179,7 +179,7 @@ fn a_damaged_description_or_table_or_model_is_named() {
         (plan[..plan.rfind("learning_rate =").unwrap() + 15].to_string(), "learning_rate"),
         (String::new(), ""),
         ("\u{0}".into(), ""),
-        (plan.replacen("format = 1", "format = 99", 1), "another version"),
+        (plan.replacen("format = 2", "format = 99", 1), "another version"),
         (plan.replacen("seed = 1", "seed = -1", 1), "seed"),
         (plan.replacen("checkpoint_seconds = 0.02", "checkpoint_seconds = -1.0", 1), "seconds"),
         (plan.replacen("checkpoint_seconds = 0.02", "checkpoint_seconds = inf", 1), "seconds"),

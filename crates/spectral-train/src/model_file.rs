@@ -1,8 +1,8 @@
 //! The model of one agent: a [safetensors](crate::store::safetensors) file that Python reads without us.
 //!
-//! It holds one tensor per weight and bias, with PyTorch's names and shapes ([`spectral_nn::Tensor`]), the codec's statistics
-//! as `codec_state`, and as metadata what the numbers mean. Models of version 0.1 lie in a container of our own, `model.bin`;
-//! they are read and no longer written.
+//! It holds each layer's weights and biases as tensors with PyTorch's names and shapes ([`spectral_nn::Tensor`]), the codec's
+//! statistics as `codec_state`, and metadata that say what the numbers mean. Version 0.1 wrote `model.bin`, a container of our
+//! own, which is still read.
 
 use crate::config::plain;
 use crate::error::TrainError;
@@ -10,7 +10,7 @@ use crate::resolve::ResolvedRun;
 use crate::store::safetensors::{self, Dtype, Tensor, TensorFile};
 use crate::store::{Container, StoreError, json_quote, write_atomically};
 use spectral_agent::learner::architecture;
-use spectral_agent::settings::Values;
+use spectral_agent::settings::{Setting as _, Values};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::{ObservationSpec, TaskSpec};
 use spectral_nn::{Architecture, Layer};
@@ -28,7 +28,7 @@ const FORMAT: &str = "spectral-rl 1";
 const CODEC_STATE: &str = "codec_state";
 /// The metadata's key of the checksum.
 const CHECKSUM: &str = "crc32";
-/// Metadata that has to be as the run says: without it the numbers would mean something else.
+/// Metadata that must agree with the run, because they determine what the numbers mean.
 const DECISIVE: &[&str] = &[
     "format",
     "task",
@@ -41,12 +41,15 @@ const DECISIVE: &[&str] = &[
     "dueling",
     "outputs_per_action",
     "output_order",
+    "discount",
     "input_scaling",
 ];
-/// Settings are compared one by one, so that a codec may get new ones.
+/// Also decisive, but compared setting by setting: a codec may gain settings that older files lack.
 const CODEC_SETTINGS: &str = "codec_settings";
-/// Longer values are cut in errors.
+/// Error messages cut longer values.
 const SHOWN: usize = 120;
+/// Error messages list at most this many differences.
+const LISTED: usize = 8;
 
 /// The model in an agent's folder: that of version 0.1 if there is no other.
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
@@ -55,9 +58,9 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
 }
 
 /// Writes the model of one agent into its folder, from the bytes of
-/// [`Population::save_model`](crate::population::Population::save_model), in place of any that was there.
+/// [`Population::save_model`](crate::population::Population::save_model), and replaces the one that was there.
 ///
-/// One whose numbers are not all finite could not act: it is not written, and what was there is removed.
+/// A model with numbers that are not finite cannot act. It is not written, and an older one is removed.
 pub fn write(
     folder: &Path,
     run: &ResolvedRun,
@@ -106,8 +109,8 @@ fn remove(path: &Path) -> Result<(), TrainError> {
 /// Reads the model of one agent of a run: the bytes for
 /// [`Learner::restore_model`](spectral_agent::learner::Learner::restore_model).
 ///
-/// A model of another network, codec, task or format is refused with all that differs, and so is one that is damaged or has
-/// numbers that are not finite. Whether it is of the same agent and seed does not matter.
+/// A model of another format, task, codec or network is refused, and the error lists the differences. So is a model that is
+/// damaged or holds numbers that are not finite. The agent's name and seed may differ.
 pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, TrainError> {
     if path.file_name().is_some_and(|name| name == LEGACY_NAME) {
         return Ok(Container::open(path)?.section(LEGACY_SECTION)?);
@@ -119,6 +122,10 @@ pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, Tra
     let expected = description.expected_tensors();
     differences.extend(compare_tensors(&file, &expected));
     if !differences.is_empty() {
+        // In a model of another network every tensor differs.
+        let more = differences.len().saturating_sub(LISTED);
+        differences.truncate(LISTED);
+        differences.extend((more > 0).then(|| format!("{more} more differences")));
         return Err(wrong(differences.join("; ")).into());
     }
     let entries = file.entries().to_vec();
@@ -140,14 +147,14 @@ pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, Tra
     if !state.iter().all(|value| value.is_finite()) {
         return Err(not_finite(CODEC_STATE).into());
     }
-    // Who changes a model with another program takes the checksum out.
+    // Programs that edit a model leave the checksum out.
     let pairs = file.metadata().iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let (own, others): (Vec<_>, Vec<_>) = pairs.partition(|(key, _)| *key == CHECKSUM);
     if let [(_, recorded)] = own[..] {
         let found = checksum(&others, &tensors);
         if found != recorded {
             let recorded = shorten(recorded);
-            return Err(wrong(format!("its {CHECKSUM} should be {recorded} and is {found}")).into());
+            return Err(wrong(format!("its checksum is {found}, but its metadata say {recorded}")).into());
         }
     }
     let mut out = StateWriter::default();
@@ -156,8 +163,8 @@ pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, Tra
     Ok(out.into_bytes())
 }
 
-/// The checksum of everything else in the file, whatever the order: of `key NUL value NUL` for every pair in the order of
-/// keys, then of `name NUL bytes` for every tensor in the order of names.
+/// The checksum of everything else in the file: of `key NUL value NUL` for every pair, sorted by key, then of
+/// `name NUL bytes` for every tensor, sorted by name. It does not depend on the order in the file.
 fn checksum(metadata: &[(&str, &str)], tensors: &[Tensor]) -> String {
     let mut metadata = metadata.to_vec();
     metadata.sort();
@@ -201,6 +208,7 @@ impl Description {
             (CODEC_SETTINGS, plan.codec_settings.to_toml()),
             ("outputs_per_action", codec.outputs().to_string()),
             ("output_order", "[action][output]".into()),
+            ("discount", plan.settings.discount.show()),
             ("network", kind(&network).into()),
             ("hidden", list(network.layers.iter().map(|layer| width(layer).to_string()))),
             ("strides", list(network.layers.iter().filter_map(stride).map(|stride| stride.to_string()))),
@@ -268,12 +276,7 @@ fn compare_tensors(file: &TensorFile, expected: &[(&str, Dtype, Vec<usize>)]) ->
         }
     }
     let more = file.entries().iter().filter(|entry| expected.iter().all(|(name, ..)| *name != entry.name));
-    differences.extend(more.map(|entry| format!("its tensor {} is one too many", shorten(&entry.name))));
-    // A model of another network differs in all of them.
-    if differences.len() > 6 {
-        let left = differences.split_off(5).len();
-        differences.push(format!("{left} more tensors differ"));
-    }
+    differences.extend(more.map(|entry| format!("its tensor {} is not expected", shorten(&entry.name))));
     differences
 }
 

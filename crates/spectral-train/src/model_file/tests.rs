@@ -132,6 +132,7 @@ fn metadata_says_what_the_numbers_mean() {
             ("codec_settings", run.plan.agents[0].codec_settings.to_toml().as_str()),
             ("outputs_per_action", "5"),
             ("output_order", "[action][output]"),
+            ("discount", "0.99"),
             ("network", "nature"),
             ("hidden", "[32, 64, 64, 512]"),
             ("strides", "[4, 2, 1]"),
@@ -177,7 +178,7 @@ fn what_does_not_fit_the_run_is_named() {
         (&["hidden=4,4"], &["its hidden is '[4]', not '[4, 4]'", "it has no tensor hidden.1.weight"]),
         (
             &["dueling=true"],
-            &["its dueling is 'false'", "it has no tensor value.hidden.weight", "more tensors differ"],
+            &["its dueling is 'false'", "it has no tensor value.hidden.weight", "more differences"],
         ),
         (
             &["observation=planes"],
@@ -192,7 +193,7 @@ fn what_does_not_fit_the_run_is_named() {
         assert!(said.contains(NAME), "{said}");
         assert!(words.iter().all(|word| said.contains(word)), "{settings:?}: {said}");
     }
-    // What changes no meaning is no difference: another reward scale, another seed.
+    // Another reward scale or seed does not change what the numbers mean.
     read(&path, &resolve(&[&small[..], &["reward_scale=7", "seeds=5..5"]].concat()), 0).unwrap();
 }
 
@@ -211,7 +212,7 @@ fn damaged_and_hostile_models_are_refused_by_name() {
         assert!(said.contains(NAME) && said.contains(word), "{word}: {said}");
         std::fs::write(&path, &whole).unwrap();
     };
-    // Any one bit may change, and no other model is ever read: what is read in spite of it is what was written.
+    // Whichever bit changes, the file is refused or gives the model that was written.
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let mut put = |at: usize, byte: u8| {
         file.seek(SeekFrom::Start(at as u64)).unwrap();
@@ -248,7 +249,7 @@ fn damaged_and_hostile_models_are_refused_by_name() {
         (|_, t| t[1].shape.reverse(), "hidden.0.weight is F32"),
         (|_, t| t[4].name = "x".repeat(1000), "it has no tensor head.bias"),
         (|_, t| t.truncate(1), "it has no tensor hidden.0.weight"),
-        (|_, t| t.push(Tensor { name: "more".into(), ..t[4].clone() }), "its tensor more is one too many"),
+        (|_, t| t.push(Tensor { name: "more".into(), ..t[4].clone() }), "its tensor more is not expected"),
         (|m, _| m.clear(), "lacks 'format'"),
         (|m, _| m[0].1 = "spectral-rl 2".into(), "its format is 'spectral-rl 2', not 'spectral-rl 1'"),
         (
@@ -266,13 +267,13 @@ fn damaged_and_hostile_models_are_refused_by_name() {
         without_checksum(change);
         refused(word);
     }
-    // With the checksum in place any change of another program is noticed; without it a sound one counts.
+    // An edit is refused while the checksum is there, and accepted without it.
     rewrite(&path, |_, tensors| tensors[2].bytes[0] ^= 1);
-    refused("its crc32 should be");
+    refused("but its metadata say");
     without_checksum(|_, tensors| tensors[2].bytes[0] ^= 1);
     assert_ne!(read(&path, &run, 0).unwrap(), model);
     std::fs::write(&path, &whole).unwrap();
-    // The order in which another program writes it does not count.
+    // Another program may write it in another order.
     rewrite(&path, |metadata, tensors| {
         metadata.reverse();
         tensors.reverse();

@@ -77,7 +77,7 @@ pub enum StoreError {
         /// What does not fit.
         detail: String,
     },
-    /// The file is not a model, or not the one of its agent.
+    /// The file is not a valid model, or is the model of another kind of agent.
     Model {
         /// The file concerned.
         path: PathBuf,
@@ -205,8 +205,8 @@ impl fmt::Display for StoreError {
             }
             StoreError::Model { detail, .. } => write!(
                 f,
-                "this is not a sound model of its agent: {detail}; `spectral resume` on the run writes it again from \
-                 the last checkpoint"
+                "not a valid model of this agent: {detail}; `spectral resume` on the run writes it again from the last \
+                 checkpoint"
             ),
             StoreError::TooShort { found, recorded, .. } => write!(
                 f,

@@ -1,9 +1,9 @@
 //! The safetensors format, in which models are written: the length of a header as u64, the header as JSON, then the bytes of
 //! all tensors. All numbers are little-endian.
 //!
-//! The header maps each tensor's name to its type, its shape and its place, and `__metadata__` to pairs of strings. Here it
-//! keeps the order in which they are given, so that equal models are equal files. A reader takes nothing on trust: see
-//! [`TensorFile::open`].
+//! The header maps each tensor's name to its type, shape and byte range, and `__metadata__` to pairs of strings. The writer keeps
+//! the order in which these are given, so that equal models give equal files. The reader validates everything before it uses
+//! it: see [`TensorFile::open`].
 
 use super::StoreError;
 use super::tensor_header::{self, Header};
@@ -84,7 +84,7 @@ pub struct TensorEntry {
 /// write(&mut file, &[("k", "v")], &[Tensor { name: "x".into(), dtype: Dtype::F32, shape: vec![1], bytes }])?;
 /// assert_eq!(
 ///     &file[8..],
-///     b"{\"__metadata__\":{\"k\":\"v\"},\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}    \0\0\xc0\x3f"
+///     b"{\"__metadata__\":{\"k\":\"v\"},\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}} \0\0\xc0\x3f"
 /// );
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -127,9 +127,8 @@ pub struct TensorFile {
 impl TensorFile {
     /// Opens a file and reads its header.
     ///
-    /// Refused, with an error that names the file, is any header that is too long, that is not the JSON of this format, or
-    /// that names something twice; any tensor that is not as long as its type and shape say; and any file that is longer or
-    /// shorter than its tensors, which must follow each other without gaps and without overlaps.
+    /// An error that names the file is returned if the header is too long, is not valid, or repeats a name; if a tensor's byte
+    /// range does not fit its type and shape; or if the tensors overlap, leave gaps, or do not end where the file ends.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |doing| move |e| StoreError::io(path, doing, e);
         let mut file = File::open(path).map_err(failed("open"))?;
@@ -137,13 +136,13 @@ impl TensorFile {
         let wrong = |detail: String| StoreError::Model { path: path.into(), detail };
         let mut prefix = [0; 8];
         if length < prefix.len() as u64 {
-            return Err(wrong(format!("it has {length} bytes")));
+            return Err(wrong(format!("it has only {length} bytes")));
         }
         file.read_exact(&mut prefix).map_err(failed("read"))?;
         let header_length = u64::from_le_bytes(prefix);
         if header_length > MAX_HEADER || header_length > length - 8 {
             return Err(wrong(format!(
-                "its header is to have {header_length} bytes, with {} left in the file and {MAX_HEADER} at most",
+                "it declares a header of {header_length} bytes, but {} bytes follow, and the limit is {MAX_HEADER}",
                 length - 8
             )));
         }
@@ -151,7 +150,8 @@ impl TensorFile {
         file.read_exact(&mut header).map_err(failed("read"))?;
         let data_at = 8 + header_length;
         let header = std::str::from_utf8(&header).map_err(|_| wrong("its header is not UTF-8".into()))?;
-        let header = tensor_header::parse(header).map_err(|why| wrong(format!("in its header {why}")))?;
+        let header =
+            tensor_header::parse(header).map_err(|why| wrong(format!("its header is invalid: {why}")))?;
         check_places(&header.tensors, length - data_at).map_err(wrong)?;
         Ok(TensorFile { path: path.into(), file, data_at, header })
     }
@@ -166,7 +166,8 @@ impl TensorFile {
         &self.header.tensors
     }
 
-    /// Reads one tensor's bytes. They are in the file, however many the header says: [`open`](TensorFile::open) has checked.
+    /// Reads one tensor's bytes. [`open`](TensorFile::open) has checked that they are in the file, so this allocates no more
+    /// than the file's length.
     pub fn read(&mut self, entry: &TensorEntry) -> Result<Tensor, StoreError> {
         let failed = |e| StoreError::io(&self.path, "read", e);
         let mut bytes = vec![0; (entry.range.end - entry.range.start) as usize];
@@ -176,7 +177,7 @@ impl TensorFile {
     }
 }
 
-/// Checks that the tensors are as long as they should be and cover `length` bytes once.
+/// Checks that the tensors' byte ranges fit their shapes and cover `length` bytes exactly once.
 fn check_places(entries: &[TensorEntry], length: u64) -> Result<(), String> {
     let mut in_order: Vec<&TensorEntry> = entries.iter().collect();
     in_order.sort_by_key(|entry| (entry.range.start, entry.range.end));
@@ -185,11 +186,11 @@ fn check_places(entries: &[TensorEntry], length: u64) -> Result<(), String> {
         let size = shape.iter().try_fold(dtype.bytes() as u64, |size, &n| size.checked_mul(n as u64));
         if size.is_none() || range.end.checked_sub(range.start) != size {
             let dtype = dtype.name();
-            return Err(format!("{name} is {dtype} {shape:?} and is to lie in the bytes {range:?}"));
+            return Err(format!("{name} is {dtype} {shape:?}, which does not fit its byte range {range:?}"));
         }
         if range.start != end {
             return Err(format!(
-                "{name} begins at byte {}, and what is before it ends at {end}",
+                "{name} begins at byte {}, but the tensor before it ends at {end}",
                 range.start
             ));
         }

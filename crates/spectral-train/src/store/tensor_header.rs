@@ -1,4 +1,4 @@
-//! The header of a [safetensors](super::safetensors) file: JSON of one fixed form, and nothing else that JSON can say.
+//! The header of a [safetensors](super::safetensors) file: the subset of JSON that the format allows.
 
 use super::safetensors::{Dtype, TensorEntry};
 use std::fmt::Write as _;
@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str) -> Result<Header, String> {
             return Ok(());
         }
         if std::mem::replace(&mut seen, true) {
-            return Err(format!("'{METADATA}' is there twice"));
+            return Err(format!("'{METADATA}' appears twice"));
         }
         cursor.skip_spaces();
         cursor.object(|cursor, key| {
@@ -71,12 +71,12 @@ pub(super) fn parse(text: &str) -> Result<Header, String> {
     });
     read.and_then(|()| {
         cursor.skip_spaces();
-        if cursor.at == text.len() { Ok(()) } else { Err("something follows the end".into()) }
+        if cursor.at == text.len() { Ok(()) } else { Err("unexpected text after the header".into()) }
     })
     .map_err(|why| format!("{why} (at byte {})", cursor.at))?;
     let twice = first_repeated(header.tensors.iter().map(|tensor| &tensor.name));
     match twice.or_else(|| first_repeated(header.metadata.iter().map(|(key, _)| key))) {
-        Some(name) => Err(format!("'{name}' is there twice")),
+        Some(name) => Err(format!("'{name}' appears twice")),
         None => Ok(header),
     }
 }
@@ -96,7 +96,8 @@ fn tensor(cursor: &mut Cursor<'_>, name: String) -> Result<TensorEntry, String> 
             "dtype" => {
                 let name = cursor.string()?;
                 let known = Dtype::parse(&name);
-                let known = known.ok_or_else(|| format!("the dtype '{name}' is none that a model has"))?;
+                let known =
+                    known.ok_or_else(|| format!("the dtype '{name}' is not one that a model uses"))?;
                 dtype.replace(known).is_some()
             }
             "shape" => {
@@ -104,12 +105,14 @@ fn tensor(cursor: &mut Cursor<'_>, name: String) -> Result<TensorEntry, String> 
                 shape.replace(sizes.map_err(|e| e.to_string())?).is_some()
             }
             "data_offsets" => {
-                let [start, end] = cursor.integers()?[..] else { return Err("no two offsets".into()) };
+                let [start, end] = cursor.integers()?[..] else {
+                    return Err("data_offsets needs two numbers".into());
+                };
                 range.replace(start..end).is_some()
             }
-            _ => return Err(format!("a tensor has no '{key}'")),
+            _ => return Err(format!("a tensor has no field '{key}'")),
         };
-        if twice { Err(format!("'{key}' is there twice")) } else { Ok(()) }
+        if twice { Err(format!("'{key}' appears twice")) } else { Ok(()) }
     })?;
     match (dtype, shape, range) {
         (Some(dtype), Some(shape), Some(range)) => Ok(TensorEntry { name, dtype, shape, range }),
@@ -117,7 +120,7 @@ fn tensor(cursor: &mut Cursor<'_>, name: String) -> Result<TensorEntry, String> 
     }
 }
 
-/// A place in a JSON text. Nothing nests deeper than the format does, so no input exhausts the stack.
+/// A position in a JSON text. Nesting is as deep as the format allows and no deeper, so no input exhausts the stack.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -199,7 +202,7 @@ impl Cursor<'_> {
             return Err("a whole number is missing".into());
         }
         self.at += digits.len();
-        digits.parse().map_err(|_| format!("{digits} is beyond all sizes"))
+        digits.parse().map_err(|_| format!("{digits} is too large"))
     }
 
     fn string(&mut self) -> Result<String, String> {
@@ -207,14 +210,14 @@ impl Cursor<'_> {
         let mut out = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let plain = rest.find(|c| c == '"' || c == '\\' || c < ' ').ok_or("a string has no end")?;
+            let plain = rest.find(|c| c == '"' || c == '\\' || c < ' ').ok_or("a string is not closed")?;
             out.push_str(&rest[..plain]);
             self.at += plain;
             if self.take(b'"') {
                 return Ok(out);
             }
             if !self.take(b'\\') {
-                return Err("a control character stands in a string".into());
+                return Err("a control character in a string".into());
             }
             out.push(self.escaped()?);
         }
@@ -222,7 +225,7 @@ impl Cursor<'_> {
 
     /// Reads what follows a backslash.
     fn escaped(&mut self) -> Result<char, String> {
-        let letter = self.peek().ok_or("a string has no end")?;
+        let letter = self.peek().ok_or("a string is not closed")?;
         self.at += 1;
         Ok(match letter {
             b'"' | b'\\' | b'/' => char::from(letter),
@@ -233,18 +236,18 @@ impl Cursor<'_> {
             b't' => '\t',
             b'u' => {
                 let mut code = self.four_digits()?;
-                // Beyond the first 65,536 characters JSON needs two escapes.
+                // JSON escapes characters beyond U+FFFF as two surrogates.
                 if (0xd800..0xdc00).contains(&code) && self.take(b'\\') && self.take(b'u') {
                     let low = self.four_digits()?;
                     let low = low.checked_sub(0xdc00).filter(|low| *low < 0x400);
-                    code = 0x10000 + ((code - 0xd800) << 10) + low.ok_or("half a character is escaped")?;
+                    code = 0x10000 + ((code - 0xd800) << 10) + low.ok_or("an unpaired surrogate")?;
                 }
-                char::from_u32(code).ok_or("half a character is escaped")?
+                char::from_u32(code).ok_or("an unpaired surrogate")?
             }
             _ => {
-                // Not to stand inside a character when the place is told.
+                // So that the reported place is not inside a character.
                 self.at -= 1;
-                return Err("a backslash stands before what needs none".into());
+                return Err("an invalid escape".into());
             }
         })
     }
@@ -253,7 +256,7 @@ impl Cursor<'_> {
         let digits = self.text.get(self.at..self.at + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
         self.at += if code.is_some() { 4 } else { 0 };
-        code.ok_or_else(|| "an escape has no four digits".into())
+        code.ok_or_else(|| "\\u needs four hexadecimal digits".into())
     }
 }
 
@@ -284,37 +287,37 @@ mod tests {
             ("[]", "'{' is missing"),
             (" {}", "'{' is missing"),
             ("{", "'\"' is missing"),
-            ("{} x", "follows the end"),
+            ("{} x", "unexpected text"),
             ("{\"x\":{}}", "lacks"),
             ("{\"x\":1}", "'{' is missing"),
             ("{\"x\":{\"dtype\":\"BF16\"}}", "BF16"),
             ("{\"x\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", "twice"),
-            ("{\"x\":{\"more\":\"F32\"}}", "no 'more'"),
+            ("{\"x\":{\"more\":\"F32\"}}", "no field 'more'"),
             ("{\"x\":{\"shape\":[-1]}}", "whole number"),
             ("{\"x\":{\"shape\":[1.5]}}", "',' is missing"),
             ("{\"x\":{\"shape\":[01]}}", "whole number"),
             ("{\"x\":{\"shape\":[1e9]}}", "',' is missing"),
-            ("{\"x\":{\"shape\":[18446744073709551616]}}", "beyond all sizes"),
+            ("{\"x\":{\"shape\":[18446744073709551616]}}", "too large"),
             ("{\"x\":{\"shape\":[1,]}}", "whole number"),
-            ("{\"x\":{\"data_offsets\":[0,4,8]}}", "two offsets"),
-            ("{\"x\":{\"data_offsets\":[0]}}", "two offsets"),
+            ("{\"x\":{\"data_offsets\":[0,4,8]}}", "two numbers"),
+            ("{\"x\":{\"data_offsets\":[0]}}", "two numbers"),
             ("{\"__metadata__\":{\"k\":1}}", "'\"' is missing"),
             ("{\"__metadata__\":{\"k\":{\"a\":\"b\"}}}", "'\"' is missing"),
-            ("{\"__metadata__\":{\"k\":\"a\",\"k\":\"b\"}}", "'k' is there twice"),
-            ("{\"__metadata__\":{},\"__metadata__\":{}}", "'__metadata__' is there twice"),
-            ("{\"__metadata__\":{\"k\":\"\\ud800\"}}", "half a character"),
-            ("{\"__metadata__\":{\"k\":\"\\ud800\\u0041\"}}", "half a character"),
-            ("{\"__metadata__\":{\"k\":\"\\u12\"}}", "four digits"),
-            ("{\"__metadata__\":{\"k\":\"\\u+123\"}}", "four digits"),
-            ("{\"__metadata__\":{\"k\":\"\\x\"}}", "backslash"),
-            ("{\"__metadata__\":{\"k\":\"\\ü\"}}", "backslash"),
+            ("{\"__metadata__\":{\"k\":\"a\",\"k\":\"b\"}}", "'k' appears twice"),
+            ("{\"__metadata__\":{},\"__metadata__\":{}}", "'__metadata__' appears twice"),
+            ("{\"__metadata__\":{\"k\":\"\\ud800\"}}", "unpaired surrogate"),
+            ("{\"__metadata__\":{\"k\":\"\\ud800\\u0041\"}}", "unpaired surrogate"),
+            ("{\"__metadata__\":{\"k\":\"\\u12\"}}", "four hexadecimal digits"),
+            ("{\"__metadata__\":{\"k\":\"\\u+123\"}}", "four hexadecimal digits"),
+            ("{\"__metadata__\":{\"k\":\"\\x\"}}", "invalid escape"),
+            ("{\"__metadata__\":{\"k\":\"\\ü\"}}", "invalid escape"),
             ("{\"__metadata__\":{\"k\":\"a\nb\"}}", "control character"),
-            ("{\"__metadata__\":{\"k\":\"", "no end"),
+            ("{\"__metadata__\":{\"k\":\"", "not closed"),
         ] {
             let said = parse(text).unwrap_err();
             assert!(said.contains(word), "{text}: {said}");
         }
-        assert!(parse(&format!("{{{X},{X}}}")).unwrap_err().contains("'x' is there twice"));
+        assert!(parse(&format!("{{{X},{X}}}")).unwrap_err().contains("'x' appears twice"));
         let deep = "[".repeat(100_000);
         for text in [deep.clone(), format!("{{\"x\":{deep}"), "{\"x\":".repeat(100_000)] {
             assert!(parse(&text).is_err());
