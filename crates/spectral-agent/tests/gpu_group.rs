@@ -218,7 +218,7 @@ fn an_agent_that_is_not_finite_stops_alone() {
 fn what_a_gpu_cannot_do_is_refused() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    for text in ["dueling=true", "prioritised=true", "double=true"] {
+    for text in ["spectral dueling=true", "spectral prioritised=true", "spectral double=true"] {
         let specs = specs(vec![variant(text)], 100);
         let error = CudaGroup::new(&device, Precision::Bf16, &task, specs).err().unwrap();
         assert!(error.0.contains("--device cpu"), "{error}");

@@ -15,7 +15,7 @@ fn unknown_names_are_answered_with_the_nearest() {
         ("train --task pong-mini --set agent.spectral.bach=1", &["'batch'"]),
         ("train --task pong-mini --set agent.sepctral.batch=8", &["sepctral", "'spectral'"]),
         ("train --task pong-mini --set protocol=papr", &["'paper'"]),
-        ("train --task pong-mini --set codec=spectra", &["codec", "clipped | compressed"]),
+        ("train --task pong-mini --set codec=spectra", &["codec", "name another agent"]),
         ("train --task pong-mini --set observation=plane", &["observation", "planes"]),
         ("tran --task pong-mini", &["train"]),
         ("train --taks pong-mini", &["--task"]),
