@@ -87,50 +87,6 @@ pub fn free_disk(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// The cores that the calling thread may use, in an order in which those that follow each other share no hardware as long as there
-/// is another: two threads on one core are slower than each alone. Empty where the system does not say.
-pub fn usable_cores() -> Vec<usize> {
-    #[cfg(target_os = "linux")]
-    if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
-        let cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-        return spread(cores, |core| {
-            let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
-            std::fs::read_to_string(path).unwrap_or_default()
-        });
-    }
-    Vec::new()
-}
-
-/// Pins the calling thread to a core; without effect where the system does not allow it.
-pub fn pin_to_core(core: usize) {
-    #[cfg(target_os = "linux")]
-    {
-        let mut one = rustix::thread::CpuSet::new();
-        one.set(core);
-        let _ = rustix::thread::sched_setaffinity(None, &one);
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = core;
-}
-
-/// Logical cores in an order in which those that share hardware with one before them come last; `siblings` says, as Linux does
-/// (`0,8` or `0-1`), which share theirs with one of them.
-#[cfg(target_os = "linux")]
-fn spread(mut cores: Vec<usize>, siblings: impl Fn(usize) -> String) -> Vec<usize> {
-    let allowed = cores.clone();
-    let before = |core: usize| {
-        let text = siblings(core);
-        let ranges = text.trim().split(',').filter_map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
-        });
-        let shared: Vec<_> = ranges.collect();
-        allowed.iter().filter(|&&other| other < core && shared.iter().any(|r| r.contains(&other))).count()
-    };
-    cores.sort_by_cached_key(|&core| (before(core), core));
-    cores
-}
-
 /// Seconds since 1970.
 pub fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
@@ -201,19 +157,6 @@ mod tests {
         put("memory", &[("memory.limit_in_bytes", "500"), ("memory.usage_in_bytes", "900")]);
         assert_eq!(container_memory(&root, "4:cpu,memory:/docker/abc\n"), Some(0), "nothing is left");
         std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn cores_that_share_hardware_come_last() {
-        let neighbours = |core: usize| format!("{}-{}\n", core / 2 * 2, core / 2 * 2 + 1);
-        assert_eq!(spread((0..6).collect(), neighbours), [0, 2, 4, 1, 3, 5]);
-        let halves = |core: usize| format!("{},{}\n", core % 4, core % 4 + 4);
-        assert_eq!(spread((0..8).collect(), halves), [0, 1, 2, 3, 4, 5, 6, 7]);
-        // Only some of them may be used, and the first of a pair may not.
-        assert_eq!(spread(vec![1, 2, 3, 5], neighbours), [1, 2, 5, 3]);
-        // A system that does not say.
-        assert_eq!(spread(vec![3, 4, 5], |_| String::new()), [3, 4, 5]);
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! bits therefore writes the same files.
 
 mod actor_slot;
-mod core_pinning;
 mod group_driver;
 mod job_board;
 #[cfg(test)]

@@ -5,9 +5,7 @@
 //! Several jobs may be in progress at once, each in a slot of its own. Workers prefer the items that they own (see
 //! [`job_board`](super::job_board)), and of those the ones that were posted first.
 
-use super::core_pinning::{self, CorePinning, PinnedThread};
 use super::job_board::{JobBoard, WorkItem, WorkerCursor};
-use crate::machine::{pin_to_core, usable_cores};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -90,14 +88,10 @@ pub(super) fn with_worker_pool<T>(
         main_sleeps: AtomicBool::new(false),
         polling: PollPolicy { limit, yields: !core_for_each },
     };
-    let cores = if core_for_each && core_pinning::is_enabled() { usable_cores() } else { Vec::new() };
-    // The first core is left to the calling thread.
-    let pinning = CorePinning::new(cores.get(1..).unwrap_or_default());
     std::thread::scope(|scope| {
-        let (shared, pinning) = (&shared, &pinning);
+        let shared = &shared;
         let spawn = |worker: usize| {
-            let thread =
-                scope.spawn(move || shared.run_worker(worker, work, pinning.pin(worker, pin_to_core)));
+            let thread = scope.spawn(move || shared.run_worker(worker, work));
             thread.thread().clone()
         };
         // This runs too if `lead` panics or a thread cannot be spawned: the scope waits for the threads that exist.
@@ -164,7 +158,7 @@ impl WorkerPool<'_> {
 
     /// Processes one item on the main thread: one of its own, or one whose head start is over. Returns false if there is none.
     pub(super) fn help(&mut self) -> bool {
-        self.shared.process_item(&mut self.cursor, self.work).is_some()
+        self.shared.process_item(&mut self.cursor, self.work)
     }
 
     /// Tells the pool that the main thread had something to do.
@@ -192,21 +186,19 @@ impl WorkerPool<'_> {
 
 impl Shared {
     /// Claims an item, processes it and returns how long that took; `None` if there is none to claim.
-    fn process_item(&self, cursor: &mut WorkerCursor<'_>, work: Work<'_>) -> Option<Duration> {
-        let item = cursor.claim()?;
-        let start = Instant::now();
+    fn process_item(&self, cursor: &mut WorkerCursor<'_>, work: Work<'_>) -> bool {
+        let Some(item) = cursor.claim() else { return false };
         let _finish = FinishOnDrop { shared: self, item };
         work(item.slot, item.phase, item.index);
-        Some(start.elapsed())
+        true
     }
 
     /// A worker's main loop.
-    fn run_worker(&self, worker: usize, work: Work<'_>, mut thread: PinnedThread<'_>) {
+    fn run_worker(&self, worker: usize, work: Work<'_>) {
         let mut cursor = WorkerCursor::new(&self.board, worker);
         let mut idle = IdleTimer::default();
         while !self.closing.load(SeqCst) {
-            if let Some(took) = self.process_item(&mut cursor, work) {
-                thread.item_took(took.as_nanos() as u64);
+            if self.process_item(&mut cursor, work) {
                 idle = IdleTimer::default();
             } else if idle.is_over(self.polling.limit) {
                 self.sleep(worker, &cursor);
