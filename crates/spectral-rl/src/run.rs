@@ -35,13 +35,16 @@ pub struct Run {
     /// Or the first mistake.
     registry: Result<Registry, TrainError>,
     config: Configuration,
-    changes: Vec<Box<dyn Fn(&mut AgentSettings)>>,
+    changes: Vec<Change>,
     dir: Option<PathBuf>,
     observer: Progress,
     control: Control,
 }
 
-struct Progress(Option<Box<dyn Fn(&[AgentProgress]) + Send + Sync>>);
+type Change = Box<dyn Fn(&mut AgentSettings)>;
+type Tell = Box<dyn Fn(&[AgentProgress]) + Send + Sync>;
+
+struct Progress(Option<Tell>);
 
 impl Observer for Progress {
     fn tick(&self, progress: &[AgentProgress]) {

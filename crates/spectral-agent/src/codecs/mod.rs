@@ -22,8 +22,8 @@ macro_rules! builtin {
         /// The built-in codecs.
         ///
         /// ```
-        /// let names: Vec<String> = spectral_agent::codecs::builtin().iter().map(|c| c.name().into()).collect();
-        /// assert_eq!(names, ["spectral", "compressed", "popart", "clipped", "categorical"]);
+        /// let codecs = spectral_agent::codecs::builtin();
+        /// assert!(codecs.iter().any(|codec| codec.name() == "spectral"));
         /// ```
         pub fn builtin() -> Vec<CodecEntry> {
             vec![$($module::entry()),*]
