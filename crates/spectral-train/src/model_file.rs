@@ -1,4 +1,4 @@
-//! The model of one agent: a [safetensors](crate::store::safetensors) file that Python reads without us.
+//! The model of one agent: a [`safetensors`](mod@crate::store::safetensors) file that Python reads without us.
 //!
 //! It holds each layer's weights and biases as tensors with PyTorch's names and shapes ([`spectral_nn::Tensor`]), the codec's
 //! statistics as `codec_state`, and metadata that say what the numbers mean. Version 0.1 wrote `model.bin`, a container of our

@@ -21,8 +21,8 @@ pub fn probe(number: usize) -> Result<Gpu, String> {
     Ok(Gpu { number, name: device.info().name.clone(), free_bytes })
 }
 
-/// Opens a group of agents on a GPU; `host_resident` is [`Need::host_resident`] of its agents. Several groups of one population may be open at
-/// once.
+/// Opens a group of agents on a GPU; `host_resident` says whose observations lie in main memory. Several groups of one
+/// population may be open at once.
 pub fn open(
     gpu: &Gpu,
     precision: Precision,
