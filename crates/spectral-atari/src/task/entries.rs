@@ -105,7 +105,8 @@ pub fn entries() -> Vec<TaskEntry> {
         let name = info.name.as_str();
         let entry = match choices(name) {
             Some(_) => TaskEntry::with_settings(name, &info.summary, |settings: &GameSettings| {
-                let difficulty = settings.difficulty.number().map(|number| number as u8);
+                let difficulty =
+                    settings.difficulty.number().map(|number| u8::try_from(number).unwrap_or(u8::MAX));
                 made(name, settings.atari_protocol, settings.mode.number(), difficulty)
             })
             .resolve_settings(|settings: &mut GameSettings| resolve(name, settings)),

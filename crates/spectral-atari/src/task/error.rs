@@ -1,6 +1,5 @@
 //! Why an Atari task could not be made.
 
-use super::protocol::AtariOptions;
 use crate::machine::RomError;
 use crate::roms::RomsError;
 use std::fmt;
@@ -13,13 +12,6 @@ pub enum AtariError {
         /// The name that was given.
         name: String,
         /// The valid name nearest to it.
-        nearest: Option<String>,
-    },
-    /// Atari tasks have no option of this name.
-    UnknownOption {
-        /// The key that was given.
-        key: String,
-        /// The valid key nearest to it.
         nearest: Option<String>,
     },
     /// The option cannot have this value.
@@ -45,16 +37,6 @@ impl fmt::Display for AtariError {
             }
             AtariError::UnknownTask { name, nearest: None } => {
                 write!(f, "no Atari task is called `{name}`; `spectral tasks` lists them")
-            }
-            AtariError::UnknownOption { key, nearest: Some(nearest) } => {
-                write!(f, "Atari tasks have no option `{key}`; did you mean `{nearest}`?")
-            }
-            AtariError::UnknownOption { key, nearest: None } => {
-                write!(
-                    f,
-                    "Atari tasks have no option `{key}`; the options are {}",
-                    AtariOptions::KEYS.join(", ")
-                )
             }
             AtariError::BadValue { key, value, expected } => {
                 write!(f, "`{value}` is no value for the task option `{key}`; it takes {expected}")

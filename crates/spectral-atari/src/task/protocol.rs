@@ -1,10 +1,7 @@
 //! The rules under which a game becomes a task.
 
-use super::error::AtariError;
-use spectral_env::nearest;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// The number of frames for which an action is repeated.
 pub const FRAME_SKIP: u32 = 4;
@@ -19,8 +16,8 @@ pub(super) const STICKINESS: f64 = 0.25;
 ///
 /// ```
 /// use spectral_atari::task::Protocol;
-/// assert_eq!("machado".parse::<Protocol>().unwrap(), Protocol::Machado);
-/// assert!("machao".parse::<Protocol>().unwrap_err().to_string().contains("`machado`"));
+/// use spectral_core::settings::Setting;
+/// assert_eq!(Protocol::parse("machado"), Ok(Protocol::Machado));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -52,28 +49,12 @@ impl fmt::Display for Protocol {
     }
 }
 
-impl FromStr for Protocol {
-    type Err = AtariError;
-
-    fn from_str(word: &str) -> Result<Self, AtariError> {
-        let known = Protocol::ALL.into_iter().find(|protocol| protocol.name() == word);
-        known.ok_or_else(|| AtariError::BadValue {
-            key: "protocol".into(),
-            value: word.into(),
-            expected: "`paper` or `machado`".into(),
-        })
-    }
-}
-
 /// The options of an Atari task.
 ///
 /// ```
 /// use spectral_atari::task::{AtariOptions, Protocol};
-/// let mut options = AtariOptions::default();
-/// options.set("protocol", "machado")?;
-/// assert_eq!(options.protocol, Protocol::Machado);
-/// assert!(options.set("protokol", "paper").unwrap_err().to_string().contains("`protocol`"));
-/// # Ok::<(), spectral_atari::task::AtariError>(())
+/// let options = AtariOptions { mode: Some(1), ..AtariOptions::default() };
+/// assert_eq!(options.protocol, Protocol::Paper);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AtariOptions {
@@ -85,29 +66,4 @@ pub struct AtariOptions {
     pub mode: Option<u16>,
     /// The game's difficulty, if not its first.
     pub difficulty: Option<u8>,
-}
-
-impl AtariOptions {
-    /// The keys that [`set`](AtariOptions::set) knows.
-    pub const KEYS: [&'static str; 4] = ["protocol", "roms", "mode", "difficulty"];
-
-    /// Sets one option from text.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), AtariError> {
-        let number = || AtariError::BadValue {
-            key: key.into(),
-            value: value.into(),
-            expected: "a whole number".into(),
-        };
-        match key {
-            "protocol" => self.protocol = value.parse()?,
-            "roms" => self.roms = Some(value.into()),
-            "mode" => self.mode = Some(value.parse().map_err(|_| number())?),
-            "difficulty" => self.difficulty = Some(value.parse().map_err(|_| number())?),
-            _ => {
-                let nearest = nearest(key, AtariOptions::KEYS).map(str::to_owned);
-                return Err(AtariError::UnknownOption { key: key.into(), nearest });
-            }
-        }
-        Ok(())
-    }
 }
