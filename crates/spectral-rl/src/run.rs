@@ -189,8 +189,8 @@ fn found(path: &Path, plan: &Plan, registry: &Registry) -> Result<Found, TrainEr
     let (dir, file) = RunDir::open(path, registry)?;
     let (old, wanted) = (file.plan.run.frames, plan.run.frames);
     // The distance between rows of metrics follows from the length unless it is set; a longer run keeps that of its start.
-    let same = plan.with(|run| run.log_frames = file.plan.run.log_frames);
-    if same.fingerprint() != file.plan.fingerprint() && !file.plan.is_legacy() || wanted < old {
+    let same = plan.same_task(&file.plan) && plan.agents == file.plan.agents;
+    if !same || wanted < old {
         return Err(TrainError::Usage(format!(
             "{} holds a run with other settings or more frames, and is left as it is: give another folder (Run::dir), or \
              remove it",

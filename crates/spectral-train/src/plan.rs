@@ -84,11 +84,6 @@ impl Plan {
             == (&other.task, &other.task_settings, &other.run.protocol)
     }
 
-    /// Whether it is the plan of a run that version 0.1 made.
-    pub fn is_legacy(&self) -> bool {
-        self.legacy_fingerprint.is_some()
-    }
-
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         if let Some(fingerprint) = self.legacy_fingerprint {
