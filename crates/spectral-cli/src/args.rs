@@ -228,7 +228,7 @@ pub struct PlayArgs {
     /// Show it in the terminal with --out too, or where standard output is no terminal
     #[arg(long)]
     pub terminal: bool,
-    /// Set a setting of the task: observation=…, reward_scale=…, protocol=…, mode=…, difficulty=…
+    /// Set a setting of the task: observation=…, reward_scale=…, atari_protocol=…, mode=…, difficulty=…
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "run")]
     pub set: Vec<String>,
     #[command(flatten)]

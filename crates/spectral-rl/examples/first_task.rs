@@ -50,6 +50,7 @@ fn main() -> Result<()> {
             s.epsilon_frames = 5_000;
         })
         .frames(20_000)
+        .option("checkpoint_seconds", 2) // the default is 60
         .dir("runs/stop")
         .train()?;
     for agent in run.agents() {

@@ -1,5 +1,5 @@
 //! A value codec of your own, with a setting of its own and GPU code, against a built-in one:
-//! `cargo run --release -p spectral-rl --features testing --example own_codec` (a number after `--` changes the frames).
+//! `cargo run --release -p spectral-rl --example own_codec` (a number after `--` changes the frames).
 //!
 //! The idea tried here: let the network learn the square root of the value, as DQN+TC does, with a knee that can be set:
 //! below it the codec is nearly linear, above it a square root. Everything else (replay, exploration, targets, optimiser,
@@ -131,7 +131,9 @@ mod tests {
         }
     }
 
-    /// Every variant in Rust against its CUDA source, on a CPU: a C++ compiler takes the place of a GPU.
+    /// Every variant in Rust against its CUDA source, on a CPU: a C++ compiler takes the place of a GPU. Both must agree to the
+    /// bit, so use operations that are exact or the same on both sides: + − · / and sqrt are; of Rust's functions `exp` and
+    /// `ln` are those of C, `asinh` and others are not. A setting that no variant changes is not tested.
     #[test]
     fn the_gpu_code_says_the_same() {
         for (name, text) in root().test_variants() {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use spectral_agent::codecs::CodecEntry;
 use spectral_agent::settings::AgentSettings;
-use spectral_env::{Env, TaskEntry};
+use spectral_env::{Env, TaskEntry, TaskSpec};
 use spectral_report::{ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
@@ -156,8 +156,9 @@ impl Run {
         let path = self.dir.unwrap_or_else(|| PathBuf::from("runs").join(&self.task));
         let mut trainer = match found(&path, &plan, &registry)? {
             Found::Nothing => Trainer::create(&path, registry.resolve_plan(plan)?, &registry, &command())?,
-            Found::Finished(dir) => {
+            Found::Finished(dir, recorded) => {
                 let run = registry.resolve_plan(plan)?;
+                run.check_task(recorded.as_ref(), dir.path())?;
                 return Ok(TrainedRun { dir, run, finished: true });
             }
             Found::Begun { frames } => {
@@ -179,7 +180,7 @@ enum Found {
     Begun {
         frames: Option<u64>,
     },
-    Finished(RunDir),
+    Finished(RunDir, Option<TaskSpec>),
 }
 
 fn found(path: &Path, plan: &Plan, registry: &Registry) -> Result<Found, TrainError> {
@@ -189,16 +190,18 @@ fn found(path: &Path, plan: &Plan, registry: &Registry) -> Result<Found, TrainEr
     let (dir, file) = RunDir::open(path, registry)?;
     let (old, wanted) = (file.plan.run.frames, plan.run.frames);
     // The distance between rows of metrics follows from the length unless it is set; a longer run keeps that of its start.
-    let same = plan.same_task(&file.plan) && plan.agents == file.plan.agents;
-    if !same || wanted < old {
+    let difference = match file.plan.difference(plan) {
+        None if wanted < old => Some(format!("its frames are {old}, not {wanted}")),
+        other => other,
+    };
+    if let Some(difference) = difference {
         return Err(TrainError::Usage(format!(
-            "{} holds a run with other settings or more frames, and is left as it is: give another folder (Run::dir), or \
-             remove it",
+            "{} holds another run, and is left as it is ({difference}): give another folder (Run::dir), or remove it",
             path.display()
         )));
     }
     Ok(match dir.finished() && wanted == old {
-        true => Found::Finished(dir),
+        true => Found::Finished(dir, file.task),
         false => Found::Begun { frames: (wanted > old).then_some(wanted) },
     })
 }
@@ -222,7 +225,8 @@ impl TrainedRun {
         self.dir.path()
     }
 
-    /// Whether it is at its planned end; false if it was cancelled before.
+    /// Whether it is at its planned end; false if it was cancelled before. Single agents may have been
+    /// [stopped](TrainedAgent::stopped) on the way.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -263,6 +267,12 @@ impl TrainedAgent<'_> {
         self.run.run.plan.agents[self.number].seed
     }
 
+    /// Why it was stopped before its end, if it was: values that stopped being finite, or a reward that was no number. The other
+    /// agents of the run went on.
+    pub fn stopped(&self) -> Option<String> {
+        self.run.dir.stopped(&self.run.run.plan.agents[self.number].id)
+    }
+
     /// Plays episodes greedily with what it learned, without learning.
     pub fn evaluate(&self, episodes: u64) -> Result<Evaluation> {
         self.evaluate_with(episodes, 0.0)
@@ -270,6 +280,9 @@ impl TrainedAgent<'_> {
 
     /// Plays episodes with what it learned, acting at random with probability `epsilon`.
     pub fn evaluate_with(&self, episodes: u64, epsilon: f64) -> Result<Evaluation> {
+        if !(0.0..=1.0).contains(&epsilon) {
+            return Err(TrainError::Usage(format!("epsilon is {epsilon}, and must be from 0 to 1")).into());
+        }
         Ok(evaluate(&self.run.dir, &self.run.run, self.number, episodes, epsilon)?)
     }
 }

@@ -174,6 +174,11 @@ impl Actor {
             self.stopped = Some(error.to_string());
             return Ok(None);
         }
+        if !step.score.is_finite() {
+            let (name, score) = (&self.env.spec().name, step.score);
+            self.stopped = Some(format!("the task {name} gave the score {score} at step {}", c.steps));
+            return Ok(None);
+        }
         c.saturated += u64::from(self.codec.saturates(step.reward));
         let life_lost = step.life_lost && self.plan.settings.life_loss_terminal;
         let outcome = Outcome {

@@ -10,6 +10,7 @@ use spectral_agent::codecs::CodecEntry;
 use spectral_agent::settings::{AgentSettings, Setting, SettingError, Settings, Values};
 use spectral_core::settings;
 use spectral_env::TaskEntry;
+use std::collections::HashSet;
 use std::path::Path;
 
 settings! {
@@ -46,7 +47,8 @@ settings! {
         device: DeviceChoice = DeviceChoice::Auto,
         /// Arithmetic of matrix products on a GPU; a CPU always uses fp32.
         precision: Precision = Precision::Auto,
-        /// Groups in which a GPU trains the population: while it works for some, the cores play for the others. 0 makes 2.
+        /// Groups in which a GPU trains the population: while it works for some, the cores play for the others. 0 makes 2,
+        /// and 4 from 48 agents on.
         /// On a GPU sums may be rounded differently; a CPU has none.
         groups: usize = 0,
         /// Threads; 0 uses every core. Never changes a result.
@@ -174,13 +176,14 @@ impl Configuration {
         let task_settings = self.task_settings(registry, task, &protocol)?;
         let seeds = parse_seeds(&selection.seeds)?;
         let mut agents: Vec<AgentPlan> = Vec::new();
+        let mut ids = HashSet::new();
         for word in selection.agents.split(',').map(str::trim).filter(|w| !w.is_empty()) {
             let choice = AgentChoice::find(registry, word)?;
             let (settings, codec_settings) = self.agent_settings(registry, &choice, &protocol)?;
             for &seed in &seeds {
                 let (settings, own) = (settings.clone(), codec_settings.clone());
                 let plan = AgentPlan::new(&choice.name, choice.codec.name(), seed, settings, own);
-                if agents.iter().any(|a| a.id == plan.id) {
+                if !ids.insert(plan.id.clone()) {
                     return Err(TrainError::Usage(format!(
                         "agent {} with seed {seed} is asked for twice",
                         choice.name
@@ -316,9 +319,25 @@ impl Configuration {
         Ok((settings, own))
     }
 
-    /// Refuses settings for an agent that neither takes part nor is registered: files may speak of more agents than one run
-    /// trains.
+    /// Refuses settings that no agent of the run has: a flag that does nothing is a mistake. Files may speak of more agents than
+    /// one run trains, but not of agents that do not exist.
     fn check_named_agents(&self, registry: &Registry, agents: &[AgentPlan]) -> Result<(), TrainError> {
+        for pair in self.pairs.iter().filter(|pair| pair.origin.is_none()) {
+            let (name, key) = split_key(&pair.key);
+            let of_codec = !AgentSettings::KEYS.contains(&key) && registry.is_agent_key(key);
+            let has = |agent: &AgentPlan| match name {
+                Some(name) => agent.agent == name,
+                None => agent.codec_settings.get(key).is_some(),
+            };
+            if (name.is_some_and(|name| registry.agent(name).is_some()) || of_codec)
+                && !agents.iter().any(has)
+            {
+                return Err(TrainError::Usage(format!(
+                    "no agent of this run has the setting '{}': leave it out, or add the agent",
+                    pair.key
+                )));
+            }
+        }
         for pair in &self.pairs {
             let Some(name) = split_key(&pair.key).0 else { continue };
             let known = registry.agents();
@@ -515,6 +534,11 @@ mod tests {
             (vec!["seeds=1"], "--task"),
             (vec!["task=pong-mini", "base=0.5"], "base"),
             (vec!["task=pong-mini", "agents=popart", "agent.popart.base=3"], "codec popart"),
+            (
+                vec!["task=pong-mini", "agents=popart", "base=3"],
+                "no agent of this run has the setting 'base'",
+            ),
+            (vec!["task=pong-mini", "agent.popart.batch=3"], "'agent.popart.batch'"),
             (vec!["task=pong-mini", "mode=1"], "pong-mini has no setting 'mode'"),
             (vec!["task=pong-mini", "codec=popart"], "name another agent"),
             (vec!["task=atari/pong", "mode=7"], "one of 0, 1"),

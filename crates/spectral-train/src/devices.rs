@@ -206,6 +206,7 @@ pub(crate) fn choose(parts: Parts<'_>) -> Result<(Chosen, Option<String>), Train
             let chosen = gpu(number).map_err(TrainError::Usage)?;
             Ok((chosen, None))
         }
+        DeviceChoice::Auto if cfg!(not(feature = "cuda")) => Ok((Chosen::Cpu, None)),
         DeviceChoice::Auto => match large_enough(parts)?.and_then(|()| gpu(0)) {
             Ok(chosen) => {
                 let note = format!("trains on {}", chosen.name(plan.run.precision));

@@ -51,10 +51,11 @@ const SHOWN: usize = 120;
 /// Error messages list at most this many differences.
 const LISTED: usize = 8;
 
-/// The model in an agent's folder: that of version 0.1 if there is no other.
+/// The model in an agent's folder: that of version 0.1 if there is no other, or if version 0.1 trained the run further.
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
     let [path, legacy] = [NAME, LEGACY_NAME].map(|name| folder.join(name));
-    if !path.exists() && legacy.exists() { legacy } else { path }
+    let written = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+    if written(&legacy) > written(&path) { legacy } else { path }
 }
 
 /// Writes the model of one agent into its folder, from the bytes of

@@ -84,6 +84,35 @@ impl Plan {
             == (&other.task, &other.task_settings, &other.run.protocol)
     }
 
+    /// The first way in which another plan would give other results, length and rows of metrics aside; in words.
+    pub fn difference(&self, other: &Plan) -> Option<String> {
+        let unlike = |mine: &Values, its: &Values| {
+            let first = mine.iter().find(|(key, value)| its.get(key) != Some(value));
+            first.map(|(key, value)| format!("{key} is {value}, not {}", its.get(key).unwrap_or("there")))
+        };
+        let ids = |plan: &Plan| plan.agents.iter().map(|a| a.id.clone()).collect::<Vec<_>>().join(", ");
+        if self.task != other.task {
+            return Some(format!("its task is {}, not {}", self.task, other.task));
+        }
+        if self.run.protocol != other.run.protocol {
+            return Some(format!("its protocol is {}, not {}", self.run.protocol, other.run.protocol));
+        }
+        if let Some(difference) = unlike(&self.task_settings, &other.task_settings) {
+            return Some(format!("its {difference}"));
+        }
+        if ids(self) != ids(other) {
+            return Some(format!("its agents are {}, not {}", ids(self), ids(other)));
+        }
+        self.agents.iter().zip(&other.agents).find_map(|(mine, its)| {
+            if mine.codec != its.codec {
+                return Some(format!("the codec of {} is {}, not {}", mine.id, mine.codec, its.codec));
+            }
+            let difference = unlike(&mine.codec_settings, &its.codec_settings)
+                .or_else(|| unlike(&mine.settings.values(), &its.settings.values()))?;
+            Some(format!("{}: {difference}", mine.id))
+        })
+    }
+
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         if let Some(fingerprint) = self.legacy_fingerprint {

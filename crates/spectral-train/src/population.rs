@@ -14,6 +14,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// One agent's progress, for display.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentProgress {
+    /// The agent's id: its name and seed.
+    pub id: String,
     /// Frames seen.
     pub frames: u64,
     /// Mean score of about the last twenty episodes.
@@ -28,6 +30,7 @@ impl AgentProgress {
     /// The progress of this agent.
     pub fn of(actor: &Actor) -> Self {
         AgentProgress {
+            id: actor.plan().id.clone(),
             frames: actor.frames(),
             score: actor.recent_score(),
             stopped: actor.stopped().map(String::from),

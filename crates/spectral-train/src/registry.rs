@@ -59,12 +59,28 @@ impl Registry {
     /// Adds a codec of the program's own. Its agents can be named like the built-in ones.
     pub fn with_codec(mut self, codec: CodecEntry) -> Result<Self, TrainError> {
         check_name("codec", codec.name(), self.codecs.iter().map(CodecEntry::name))?;
-        for preset in codec.presets() {
+        let presets = codec.presets();
+        for (number, preset) in presets.iter().enumerate() {
             let agents = self.agents();
-            check_name("agent", &preset.name, agents.iter().map(|(_, known)| known.name.as_str()))?;
+            let known = agents.iter().map(|(_, known)| known.name.as_str());
+            let before = presets[..number].iter().map(|other| other.name.as_str());
+            check_name("agent", &preset.name, known.chain(before))?;
         }
         let of_tasks = self.tasks.iter().flat_map(|task| task.schema().keys());
         check_keys(codec.name(), codec.schema().keys(), of_tasks)?;
+        // Codecs may share a setting, which is then set for all of them; but it must be of one kind.
+        for info in codec.schema().table() {
+            let of_others = self.codecs.iter().flat_map(|other| other.schema().table());
+            if let Some(other) = of_others.into_iter().find(|o| o.key == info.key && o.kind != info.kind) {
+                return Err(TrainError::Usage(format!(
+                    "{} has a setting '{}' that is {}, which another codec has as {}: choose another name",
+                    codec.name(),
+                    info.key,
+                    info.kind,
+                    other.kind
+                )));
+            }
+        }
         self.codecs.push(codec);
         Ok(self)
     }
@@ -136,13 +152,18 @@ fn check_name<'a>(
 ) -> Result<(), TrainError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
     let parts = || name.split('/').all(|part| !part.is_empty());
-    if name.len() > 100 || !name.chars().all(plain) || !parts() || (what != "task" && name.contains('/')) {
+    if name.starts_with('-')
+        || name.len() > 100
+        || !name.chars().all(plain)
+        || !parts()
+        || (what != "task" && name.contains('/'))
+    {
         return Err(TrainError::Usage(format!(
-            "'{name}' cannot be the name of a {what}: use up to 100 letters, digits, '-' and '_'"
+            "'{name}' cannot name a {what}: use up to 100 letters, digits, '-' and '_', and no '-' in front"
         )));
     }
     match known.any(|other| other == name) {
-        true => Err(TrainError::Usage(format!("there is a {what} '{name}' already: choose another name"))),
+        true => Err(TrainError::Usage(format!("the {what} '{name}' exists already: choose another name"))),
         false => Ok(()),
     }
 }
@@ -194,10 +215,10 @@ mod tests {
         };
         let codec = |name: &str| CodecEntry::new(name, "", |_: &(), _| Ok(Arc::new(Clipped)));
         let registry = Registry::default();
-        assert!(said(registry.clone().with_task(task("2048"))).contains("'2048' already"));
-        assert!(said(registry.clone().with_codec(codec("popart"))).contains("'popart' already"));
+        assert!(said(registry.clone().with_task(task("2048"))).contains("'2048' exists already"));
+        assert!(said(registry.clone().with_codec(codec("popart"))).contains("'popart' exists already"));
         assert!(said(registry.clone().with_codec(codec("spectral-uniform"))).contains("already"), "an agent");
-        for bad in ["", "a b", "../x", "a//b", "/a"] {
+        for bad in ["", "a b", "../x", "a//b", "/a", "--help"] {
             assert!(said(registry.clone().with_task(task(bad))).contains("letters"), "{bad}");
         }
         let greedy = CodecEntry::new("mine", "", |_: &Taken, _| Ok(Arc::new(Clipped)));

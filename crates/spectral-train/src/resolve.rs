@@ -10,12 +10,14 @@ use crate::registry::Registry;
 use spectral_agent::codecs::Codec;
 use spectral_agent::learner::architecture;
 use spectral_agent::replay::Replay;
-use spectral_env::{Env, TaskEntry, TaskSpec};
+use spectral_env::{Env, Purpose, StateReader, StateWriter, Stream, TaskEntry, TaskSpec};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Weights, target weights and two moments, four bytes each.
 const BYTES_PER_PARAMETER: u64 = 16;
+/// The most outputs per action, and numbers of an encoded return, that a codec may have.
+const MAX_OUTPUTS: usize = 65_536;
 /// Checkpoints that a run keeps.
 const CHECKPOINTS: u64 = 2;
 
@@ -53,7 +55,9 @@ impl ResolvedRun {
     pub(crate) fn new(registry: &Registry, plan: Plan) -> Result<Self, TrainError> {
         let entry = registry.task(&plan.task)?.clone();
         // The one instance that is made to be asked; agents get instances of their own.
-        let task = checked_spec(entry.make(&plan.task_settings)?.spec(), entry.name())?;
+        let mut probe = entry.make(&plan.task_settings)?;
+        let task = checked_spec(probe.spec(), entry.name())?;
+        check_saving(probe.as_mut(), entry.name())?;
         let codecs = build_codecs(registry, &plan.agents)?;
         let parts = Parts { plan: &plan, task: &task, codecs: &codecs };
         let (device, note) = devices::choose(parts)?;
@@ -64,7 +68,29 @@ impl ResolvedRun {
 
     /// A fresh instance of the task.
     pub fn make_task(&self) -> Result<Box<dyn Env>, TrainError> {
-        Ok(self.entry.make(&self.plan.task_settings)?)
+        let task = self.entry.make(&self.plan.task_settings)?;
+        if *task.spec() != self.task {
+            return Err(TrainError::Usage(format!(
+                "the task {} is not the same each time it is made: it was {:?} and is {:?}",
+                self.plan.task,
+                self.task,
+                task.spec()
+            )));
+        }
+        Ok(task)
+    }
+
+    /// Refuses a run whose task has another shape now than when the run in `folder` began.
+    pub fn check_task(&self, recorded: Option<&TaskSpec>, folder: &Path) -> Result<(), TrainError> {
+        match recorded.filter(|recorded| **recorded != self.task) {
+            None => Ok(()),
+            Some(recorded) => Err(TrainError::Data(format!(
+                "the task {} is another one than when {} began: it was {recorded:?} and is {:?}; train anew in another folder",
+                self.plan.task,
+                folder.display(),
+                self.task
+            ))),
+        }
     }
 
     /// The task's entry in the registry.
@@ -141,9 +167,42 @@ pub(crate) fn build_codecs(
 ) -> Result<Vec<Arc<dyn Codec>>, TrainError> {
     let build = |agent: &AgentPlan| {
         let codec = registry.codec(&agent.codec)?.build(&agent.codec_settings, &agent.settings);
-        codec.map_err(|e| TrainError::Usage(format!("agent {}: {e}", agent.agent)))
+        let codec = codec.map_err(|e| TrainError::Usage(format!("agent {}: {e}", agent.agent)))?;
+        let sizes = 1..=MAX_OUTPUTS;
+        if !sizes.contains(&codec.outputs()) || !sizes.contains(&codec.encoded()) {
+            return Err(TrainError::Usage(format!(
+                "agent {}: its codec has {} outputs and {} numbers of an encoded return; both must be from 1 to {MAX_OUTPUTS}",
+                agent.agent,
+                codec.outputs(),
+                codec.encoded()
+            )));
+        }
+        Ok(codec)
     };
     agents.iter().map(build).collect()
+}
+
+/// Refuses a task that does not restore what it saves: its checkpoints could never be resumed. Tried on an instance that no
+/// agent plays.
+fn check_saving(task: &mut dyn Env, name: &str) -> Result<(), TrainError> {
+    let saved = |task: &dyn Env| {
+        let mut out = StateWriter::default();
+        task.save(&mut out);
+        out.into_bytes()
+    };
+    task.reset(&mut Stream::new(0, Purpose::Other, 0));
+    let before = saved(task);
+    let mut from = StateReader::new(&before);
+    let restored = task.restore(&mut from).and_then(|()| from.finish());
+    let why = match restored {
+        Err(error) => error.to_string(),
+        Ok(()) if saved(task) != before => "it then saves something else".into(),
+        Ok(()) => return Ok(()),
+    };
+    Err(TrainError::Usage(format!(
+        "the task {name} does not restore what it saves, so its runs could not be resumed ({why}): let Env::restore read \
+         what Env::save writes, or leave both out"
+    )))
 }
 
 /// What a task says of itself, if an agent can learn it. Tasks of other people are checked once, here.
@@ -193,5 +252,54 @@ mod tests {
         assert!(decide(short.clone(), 0).0);
         // A short run never fills its replay.
         assert_eq!(with(short).parts().replay_bytes(), 50 * 7063);
+    }
+
+    /// A task of which `restore` reads less than `save` wrote, or that is never the same twice.
+    struct Odd {
+        spec: TaskSpec,
+        forgets: bool,
+    }
+
+    impl Env for Odd {
+        fn spec(&self) -> &TaskSpec {
+            &self.spec
+        }
+        fn reset(&mut self, _: &mut Stream) {}
+        fn step(&mut self, _: usize, _: &mut Stream) -> spectral_env::Step {
+            spectral_env::Step::default()
+        }
+        fn observe(&self, _: spectral_env::Observation<'_>) {}
+        fn save(&self, out: &mut StateWriter) {
+            out.u64(1);
+            out.u64(2);
+        }
+        fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), spectral_env::StateError> {
+            from.u64()?;
+            if !self.forgets {
+                from.u64()?;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn tasks_that_could_not_be_resumed_are_refused() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static MADE: AtomicUsize = AtomicUsize::new(1);
+        let resolve = |make: fn() -> Odd| {
+            let registry = Registry::default().with_task(TaskEntry::new("odd", "", make)).unwrap();
+            let mut config = Configuration::default();
+            config.set("task=odd").unwrap();
+            registry.resolve(&config)
+        };
+        let forgets = resolve(|| Odd { spec: TaskSpec::vector("odd", 1, &["a"]), forgets: true });
+        let said = forgets.unwrap_err().to_string();
+        assert!(said.contains("Env::restore") && said.contains("odd"), "{said}");
+        let changes = resolve(|| {
+            let len = MADE.fetch_add(1, Ordering::Relaxed);
+            Odd { spec: TaskSpec::vector("odd", len, &["a"]), forgets: false }
+        });
+        let said = changes.unwrap().make_task().err().unwrap().to_string();
+        assert!(said.contains("not the same each time"), "{said}");
     }
 }

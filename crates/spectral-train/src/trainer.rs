@@ -91,15 +91,7 @@ impl Trainer {
         }
         let lock = dir.lock()?;
         let mut run = registry.resolve_plan(plan)?;
-        if let Some(recorded) = file.task.filter(|recorded| *recorded != run.task) {
-            return Err(TrainError::Data(format!(
-                "the task {} is another one than when {} began: it was {recorded:?} and is {:?}; train anew with another \
-                 --out",
-                run.plan.task,
-                dir.path().display(),
-                run.task
-            )));
-        }
+        run.check_task(file.task.as_ref(), dir.path())?;
         run.memory.check()?;
         let mut population = populate(&mut run)?;
         let planned = run.plan.run.frames;

@@ -111,14 +111,15 @@ pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
         Status::Finished => {
             let (checkpoints, cost) = progress.checkpoints();
             note!(
-                "{path}: done after {} ({checkpoints} checkpoints, {} written in {:.1} s); `spectral report {path}` draws it",
+                "{path}: done after {} ({checkpoints} checkpoints, {} written in {:.1} s); `{} report {path}` draws it",
                 duration(outcome.seconds),
                 human_bytes(cost.bytes),
                 cost.seconds,
+                program(),
             );
         }
         _ => {
-            note!("interrupted and saved; `spectral resume {path}` goes on");
+            note!("interrupted and saved; `{} resume {path}` goes on", program());
             code = INTERRUPTED;
         }
     }
@@ -146,5 +147,12 @@ pub fn command_line() -> String {
     // Not `args()`, which panics on names that are no Unicode.
     let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
     let words = words.map(|w| if w.contains(' ') { format!("'{w}'") } else { w });
-    std::iter::once("spectral".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+    std::iter::once(program()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of this program, which need not be `spectral`.
+fn program() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&path).file_stem().map(|name| name.to_string_lossy().into_owned());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "spectral".into())
 }
