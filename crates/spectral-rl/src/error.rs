@@ -1,5 +1,6 @@
 //! What can go wrong in a program that trains.
 
+#[cfg(feature = "report")]
 use spectral_report::ReportError;
 use spectral_train::error::TrainError;
 use std::fmt;
@@ -9,6 +10,7 @@ pub enum Error {
     /// Training or evaluation.
     Train(TrainError),
     /// The report.
+    #[cfg(feature = "report")]
     Report(ReportError),
 }
 
@@ -19,6 +21,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Train(error) => error.fmt(f),
+            #[cfg(feature = "report")]
             Error::Report(error) => error.fmt(f),
         }
     }
@@ -39,6 +42,7 @@ impl From<TrainError> for Error {
     }
 }
 
+#[cfg(feature = "report")]
 impl From<ReportError> for Error {
     fn from(error: ReportError) -> Self {
         Error::Report(error)

@@ -102,7 +102,8 @@
 //! - [`Control`](prelude::Control) pauses and cancels a run from another thread; [`Run::on_progress`] watches it.
 //! - [`train`], [`agent`], [`mod@env`], [`math`] and [`report`] are the crates underneath, for everything else.
 //! - Features: `atari` (the Arcade games and the paper's tasks), `cuda` (NVIDIA GPUs), `command` (the `spectral` command
-//!   for your own tasks and codecs), `testing` (a codec's GPU code against its Rust code). None is on by default.
+//!   for your own tasks and codecs), `testing` (a codec's GPU code against its Rust code). None of these is on by default;
+//!   `report` is, and can be left out.
 
 mod error;
 mod run;
@@ -113,6 +114,7 @@ pub use run::{Run, TrainedAgent, TrainedRun};
 pub use spectral_agent as agent;
 pub use spectral_core as math;
 pub use spectral_env as env;
+#[cfg(feature = "report")]
 pub use spectral_report as report;
 pub use spectral_train as train;
 

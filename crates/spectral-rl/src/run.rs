@@ -4,6 +4,7 @@ use crate::error::Result;
 use spectral_agent::codecs::CodecEntry;
 use spectral_agent::settings::AgentSettings;
 use spectral_env::{Env, TaskEntry, TaskSpec};
+#[cfg(feature = "report")]
 use spectral_report::{ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
@@ -242,6 +243,7 @@ impl TrainedRun {
     }
 
     /// Writes figures, tables and one self-contained HTML page into a folder.
+    #[cfg(feature = "report")]
     pub fn report(&self, out: impl AsRef<Path>) -> Result<()> {
         let runs = read_runs(&[self.dir.path().to_path_buf()])?;
         let title = format!("Training report: {}", self.run.plan.task);
