@@ -122,7 +122,7 @@ pub use spectral_train as train;
 ///
 /// ```no_run
 /// use spectral_rl::{command, prelude::*};
-/// # fn my_task() -> TaskEntry { unimplemented!() }
+/// # fn my_task() -> TaskEntry { spectral_rl::env::entries().remove(0) }
 /// fn main() -> std::process::ExitCode {
 ///     command::main(Registry::default().with_task(my_task()).expect("a free name"))
 /// }
