@@ -126,8 +126,7 @@ fn main() -> Result<()> {
     for agent in run.agents() {
         println!("{agent:<14}{:>6.2}   mean of 2000 episodes", agent.evaluate(2_000)?.mean());
     }
-    let (best, random) = best_and_random();
-    println!("random play {random:.2}, best play {best:.2}; report in {}", folder.display());
+    println!("best and random play: {:.2?}; report in {}", best_and_random(), folder.display());
     run.report(folder.join("report"))
 }
 
