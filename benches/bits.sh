@@ -4,7 +4,7 @@
 #
 #   SPECTRAL=path/to/spectral benches/bits.sh > here.txt && diff benches/results/bits-0.1.txt here.txt
 #
-# Bits depend on the CPU's vector instructions; the kept file is of a CPU with AVX-512. Atari runs need ROMs (spectral roms).
+# Bits depend on the CPU's vector instructions; the kept file is of a CPU with AVX2 and without AVX-512. Atari runs need ROMs (spectral roms).
 set -eu
 command=${SPECTRAL:-$(dirname "$0")/../target/release/spectral}
 work=$(mktemp -d)
