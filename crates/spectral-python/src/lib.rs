@@ -1,0 +1,22 @@
+//! The native half of the Python package `spectral_rl`. Its Python half is in `python/spectral_rl`.
+
+mod command;
+mod maths;
+
+use pyo3::prelude::*;
+
+/// What `spectral_rl._native` holds.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::command::run_command;
+    #[pymodule_export]
+    use crate::maths::{compress, decompose, decompress, recompose};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,5 @@
+"""Spectral's tasks as Gymnasium environments."""
+
+
+def register():
+    """Registers the tasks with Gymnasium."""
