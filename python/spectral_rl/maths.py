@@ -16,7 +16,7 @@ def decompose(values, *, base=2.0, max_frequency=20, binary=False):
 
     >>> from spectral_rl import decompose
     >>> decompose(6.5, max_frequency=3)
-    array([1.    , 1.    , 0.875 , 0.    ])
+    array([1.   , 1.   , 0.875, 0.   ])
     """
     return _native.decompose(_numbers(values), base=base, max_frequency=max_frequency, binary=binary)
 
