@@ -211,6 +211,11 @@ impl Learner {
         self.codec.as_ref()
     }
 
+    /// Parameters of its network.
+    pub fn parameters(&self) -> usize {
+        self.network.architecture().parameters()
+    }
+
     /// Updates made so far.
     pub fn updates(&self) -> u64 {
         self.updates

@@ -1,12 +1,14 @@
 //! A task as the registry knows it: what it is called, what can be set, how it is made.
 
 use crate::env::Env;
+use crate::group::TaskGroup;
 use crate::registry::TaskError;
 use spectral_core::settings::{Schema, Settings, Values};
 use std::fmt;
 use std::sync::Arc;
 
 type Make = dyn Fn(&Values) -> Result<Box<dyn Env>, TaskError> + Send + Sync;
+type MakeGroup = dyn Fn(&Values, usize) -> Result<TaskGroup, TaskError> + Send + Sync;
 type Resolve = dyn Fn(&mut Values) -> Result<(), TaskError> + Send + Sync;
 
 /// Plain scores per episode that others are compared with.
@@ -44,6 +46,7 @@ pub struct TaskEntry {
     schema: Schema,
     resolve: Arc<Resolve>,
     make: Arc<Make>,
+    make_group: Option<Arc<MakeGroup>>,
 }
 
 impl TaskEntry {
@@ -74,6 +77,7 @@ impl TaskEntry {
             schema: Schema::of::<S>(),
             resolve: Arc::new(|_| Ok(())),
             make: Arc::new(move |values| make(&values.read::<S>()?)),
+            make_group: None,
         }
     }
 
@@ -124,6 +128,15 @@ impl TaskEntry {
             *values = typed.values();
             Ok(())
         });
+        self
+    }
+
+    /// A function that makes several instances which are stepped together; a population on a CPU then steps them so.
+    pub fn stepped_together<S: Settings>(
+        mut self,
+        make: impl Fn(&S, usize) -> Result<TaskGroup, TaskError> + Send + Sync + 'static,
+    ) -> Self {
+        self.make_group = Some(Arc::new(move |values, count| make(&values.read::<S>()?, count)));
         self
     }
 
@@ -180,6 +193,16 @@ impl TaskEntry {
     /// A fresh instance. [`Env::reset`] begins its first episode.
     pub fn make(&self, values: &Values) -> Result<Box<dyn Env>, TaskError> {
         (self.make)(values)
+    }
+
+    /// Whether its instances are stepped together.
+    pub fn is_stepped_together(&self) -> bool {
+        self.make_group.is_some()
+    }
+
+    /// Fresh instances that are stepped together, if the task offers that.
+    pub fn make_group(&self, values: &Values, count: usize) -> Option<Result<TaskGroup, TaskError>> {
+        self.make_group.as_ref().map(|make| make(values, count))
     }
 }
 

@@ -170,6 +170,12 @@ pub trait Env: Send {
         false
     }
 
+    /// Why the task cannot go on, if it cannot: asked after every [`reset`](Env::reset) and [`step`](Env::step). What the step
+    /// returned is then ignored, and the run ends with this reason; its last checkpoint stays as it is.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// Writes the whole state, so that [`restore`](Env::restore) on a fresh instance continues bit for bit.
     ///
     /// A task that writes nothing, as by default, is resumed at an episode's start: the episode that was under way when the

@@ -23,6 +23,7 @@ mod catch;
 mod entry;
 mod env;
 mod game;
+mod group;
 mod investor;
 mod picture;
 mod pong;
@@ -33,6 +34,7 @@ mod twenty48;
 
 pub use entry::{ReferenceScores, TaskEntry};
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
+pub use group::{StepTogether, TaskGroup};
 pub use picture::{Colour, Picture};
 pub use registry::{MAX_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOptions, entries, make, tasks};
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};

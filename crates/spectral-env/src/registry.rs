@@ -79,6 +79,8 @@ pub enum TaskError {
     Refused(String),
     /// Something that the task needs is missing or damaged, such as a ROM; the text says what to do.
     Missing(String),
+    /// The task failed while it was played; the text says how.
+    Failed(String),
 }
 
 impl From<SettingError> for TaskError {
@@ -101,7 +103,9 @@ impl fmt::Display for TaskError {
             TaskError::Unsupported { task, key, value, supported } => {
                 write!(f, "the task `{task}` does not support {key} = {value}; it supports {supported}")
             }
-            TaskError::Refused(text) | TaskError::Missing(text) => f.write_str(text),
+            TaskError::Refused(text) | TaskError::Missing(text) | TaskError::Failed(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

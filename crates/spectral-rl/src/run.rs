@@ -164,7 +164,11 @@ impl Run {
             }
             Found::Begun { frames } => {
                 let (threads, device) = (plan.run.threads, Some(plan.run.device));
-                Trainer::resume(&path, &registry, Resumption { frames, threads, checkpoint: None, device })?
+                Trainer::resume(
+                    &path,
+                    &registry,
+                    Resumption { frames, threads, device, ..Resumption::default() },
+                )?
             }
         };
         trainer.set_control(self.control);

@@ -4,6 +4,7 @@
 //! ([`DevicePopulation`](crate::pipeline::DevicePopulation)). Both run the same steps through this file.
 
 use crate::error::TrainError;
+use crate::events::{Event, Events};
 use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
 use crate::resolve::ResolvedRun;
@@ -14,7 +15,7 @@ use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::reward::check_reward;
 use spectral_core::rng::{Purpose, Stream};
 use spectral_core::schedule::Linear;
-use spectral_env::{Env, Observation, TaskSpec};
+use spectral_env::{Env, Observation, Step, TaskSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +35,11 @@ pub struct Actor {
     files: Files,
     /// Why it was stopped early, if it was.
     stopped: Option<String>,
+    /// Why the task cannot go on, if it cannot.
+    failed: Option<String>,
+    last_step: Step,
+    /// Who is told of episodes and metrics, and the agent's number there.
+    events: Option<(usize, Arc<Events>)>,
 }
 
 /// The protocol's periods in agent steps.
@@ -98,11 +104,10 @@ impl Clock {
 
 impl Actor {
     /// A new agent's environment before its first step. Its files are not open yet.
-    pub fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
-        let env = run.make_task()?;
+    pub fn new(run: &ResolvedRun, agent: usize, env: Box<dyn Env>) -> Self {
         let codec = run.codecs[agent].clone();
         let agent = &run.plan.agents[agent];
-        Ok(Actor {
+        Actor {
             plan: agent.clone(),
             codec,
             clock: Clock::new(&run.plan, agent, env.spec().frames_per_step),
@@ -110,8 +115,11 @@ impl Actor {
             chance: Stream::new(agent.seed, Purpose::Environment, 0),
             files: Files::Closed,
             stopped: None,
+            failed: None,
+            last_step: Step::default(),
+            events: None,
             env,
-        })
+        }
     }
 
     /// Creates the agent's files in `folder`. `learner` holds the names of the learner's metrics.
@@ -150,10 +158,31 @@ impl Actor {
         self.chance = Stream::new(self.plan.seed, Purpose::Environment, c.steps);
         if c.fresh {
             self.env.reset(&mut self.chance);
+            self.failed = self.env.failure();
             c.fresh = false;
             c.player_score = 0;
         }
         self.env.observe(out);
+    }
+
+    /// Whether the next step begins an episode.
+    pub fn needs_reset(&self) -> bool {
+        self.counters.fresh
+    }
+
+    /// The random numbers with which [`begin`](Actor::begin) would reset the task now.
+    pub fn reset_stream(&self) -> Stream {
+        Stream::new(self.plan.seed, Purpose::Environment, self.counters.steps)
+    }
+
+    /// What the last step brought.
+    pub fn last_step(&self) -> &Step {
+        &self.last_step
+    }
+
+    /// Tells of episodes and metrics from now on.
+    pub fn tell(&mut self, agent: usize, events: Arc<Events>) {
+        self.events = Some((agent, events));
     }
 
     /// The random action of the current step, if exploration chooses one.
@@ -167,7 +196,15 @@ impl Actor {
     /// Ends a step: plays the action and returns the outcome for the learner. Returns `None` if the task's reward is not a
     /// number, which stops the agent. Only problems with its files are errors.
     pub fn play(&mut self, action: usize) -> Result<Option<Outcome>, TrainError> {
+        // A failed reset is told here, before the step that it makes impossible.
+        if let Some(reason) = self.failed.take() {
+            return Err(TrainError::Task(reason));
+        }
         let step = self.env.step(action, &mut self.chance);
+        if let Some(reason) = self.env.failure() {
+            return Err(TrainError::Task(reason));
+        }
+        self.last_step = step;
         let c = &mut self.counters;
         c.steps += 1;
         if let Err(error) = check_reward(step.reward, &self.env.spec().name, c.steps) {
@@ -212,6 +249,9 @@ impl Actor {
         let rate = (1.0 / c.episodes as f64).max(0.05);
         c.recent_score += rate * (episode.score - c.recent_score);
         (c.episode_steps, c.episode_return, c.episode_score) = (0, 0.0, 0.0);
+        if let Some((agent, events)) = &self.events {
+            events.push(Event::Episode { agent: *agent, episode });
+        }
         Ok(self.writer().episode(episode)?)
     }
 
@@ -252,7 +292,11 @@ impl Actor {
             c.saturated.into(),
         ];
         row.extend(learner.into_iter().map(Field::from));
-        Ok(self.writer().metrics(&row, td)?)
+        let values = self.writer().metrics(&row, td)?;
+        if let Some((agent, events)) = &self.events {
+            events.push(Event::Metrics { agent: *agent, values });
+        }
+        Ok(())
     }
 
     /// Stops the agent for good.

@@ -4,9 +4,10 @@ use crate::actor::Actor;
 use crate::error::TrainError;
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
-use spectral_agent::learner::Learner;
+use spectral_agent::learner::{Learner, NotFinite};
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::StateError;
+use spectral_env::Env;
 
 /// One agent with its task, its files and its learner.
 pub struct AgentRun {
@@ -19,7 +20,12 @@ pub struct AgentRun {
 impl AgentRun {
     /// A new agent whose files are not open yet.
     pub fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
-        let actor = Actor::new(run, agent)?;
+        Self::on(run, agent, run.make_task()?)
+    }
+
+    /// A new agent on this instance of the task.
+    pub fn on(run: &ResolvedRun, agent: usize, task: Box<dyn Env>) -> Result<Self, TrainError> {
+        let actor = Actor::new(run, agent, task);
         let learner = learner(&actor)?;
         Ok(AgentRun { actor, learner })
     }
@@ -30,30 +36,51 @@ impl AgentRun {
     /// the reason. Only problems with its files are returned as errors.
     pub fn advance(&mut self, frames: u64, mut pause: impl FnMut() -> bool) -> Result<(), TrainError> {
         while self.actor.is_active(frames) && !pause() {
-            self.step()?;
-            if self.actor.log_due() {
-                let AgentRun { actor, learner } = self;
-                actor.log(learner.updates(), learner.drain_metrics(), learner.td_by_score())?;
-            }
+            let action = self.choose_action();
+            let learned = if self.learning_due() { self.learn() } else { Ok(()) };
+            self.play(action, learned)?;
         }
         Ok(())
     }
 
-    /// One step: observe, act, learn, play, record. Like the original DQN it learns between choosing an action and playing it,
-    /// which lets a device learn while tasks are stepped.
-    fn step(&mut self) -> Result<(), TrainError> {
+    // One step: observe, act, learn, play, record. Like the original DQN it learns between choosing an action and playing it,
+    // which lets a device learn while tasks are stepped.
+
+    /// Begins a step: observes the task and chooses an action.
+    pub(crate) fn choose_action(&mut self) -> usize {
         let AgentRun { actor, learner } = self;
         actor.begin(learner.observation());
-        let action = actor.explore().unwrap_or_else(|| learner.act());
-        let learns = actor.update_due() && learner.can_update();
-        let learned = if learns { learner.update() } else { Ok(()) };
-        if learned.is_ok() && actor.refresh_due() {
+        actor.explore().unwrap_or_else(|| learner.act())
+    }
+
+    /// Whether there is something to learn, or a target to refresh, in the current step.
+    pub(crate) fn learning_due(&self) -> bool {
+        self.actor.refresh_due() || (self.actor.update_due() && self.learner.can_update())
+    }
+
+    /// Learns once its action is chosen.
+    pub(crate) fn learn(&mut self) -> Result<(), NotFinite> {
+        let AgentRun { actor, learner } = self;
+        if actor.update_due() && learner.can_update() {
+            learner.update()?;
+        }
+        if actor.refresh_due() {
             learner.refresh_target();
         }
-        let Some(outcome) = actor.play(action)? else { return Ok(()) };
-        learner.record(outcome);
-        if let Err(error) = learned {
-            actor.stop(error.to_string());
+        Ok(())
+    }
+
+    /// Ends a step: plays the action, records what came of it, and writes a row of metrics if one is due.
+    pub(crate) fn play(&mut self, action: usize, learned: Result<(), NotFinite>) -> Result<(), TrainError> {
+        let AgentRun { actor, learner } = self;
+        if let Some(outcome) = actor.play(action)? {
+            learner.record(outcome);
+            if let Err(error) = learned {
+                actor.stop(error.to_string());
+            }
+        }
+        if actor.log_due() {
+            actor.log(learner.updates(), learner.drain_metrics(), learner.td_by_score())?;
         }
         Ok(())
     }

@@ -7,12 +7,14 @@
 use crate::actor::Actor;
 use crate::agent_run::AgentRun;
 use crate::error::TrainError;
+use crate::lockstep;
 use crate::plan::Plan;
 use crate::population::{AgentProgress, Population, TICK, TrainSlice};
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use spectral_core::bytes::{StateError, StateWriter};
+use spectral_env::StepTogether;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -30,15 +32,32 @@ pub struct CpuPopulation {
     agents: Vec<AgentRun>,
     /// One thread pool per worker. Its threads share the large matrix products of the worker's current agent.
     pools: Vec<ThreadPool>,
+    steps: Steps,
+}
+
+/// How agents take their steps.
+enum Steps {
+    /// Each for itself.
+    Alone,
+    /// All at once; what steps their tasks by one call, if anything does.
+    Together(Option<Box<dyn StepTogether>>),
 }
 
 impl CpuPopulation {
     /// A fresh population.
     pub fn new(run: &ResolvedRun) -> Result<Self, TrainError> {
-        let pools = pools(&run.plan)?;
-        let agents =
-            (0..run.plan.agents.len()).map(|agent| AgentRun::new(run, agent)).collect::<Result<_, _>>()?;
-        Ok(CpuPopulation { agents, pools })
+        let count = run.plan.agents.len();
+        let Some(group) = run.make_group()? else {
+            let agents = (0..count).map(|agent| AgentRun::new(run, agent)).collect::<Result<_, _>>()?;
+            let (pools, steps) = match run.step_together {
+                false => (pools(&run.plan, count)?, Steps::Alone),
+                true => (pools(&run.plan, 1)?, Steps::Together(None)),
+            };
+            return Ok(CpuPopulation { agents, pools, steps });
+        };
+        let agents = group.tasks.into_iter().enumerate().map(|(agent, task)| AgentRun::on(run, agent, task));
+        let agents = agents.collect::<Result<_, _>>()?;
+        Ok(CpuPopulation { agents, pools: pools(&run.plan, 1)?, steps: Steps::Together(Some(group.stepper)) })
     }
 }
 
@@ -87,6 +106,9 @@ impl Population for CpuPopulation {
     }
 
     fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
+        if let Steps::Together(stepper) = &mut self.steps {
+            return lockstep::train(&mut self.agents, stepper.as_deref_mut(), &self.pools[0], slice);
+        }
         let TrainSlice { frames, due, observer, .. } = slice;
         let progress =
             Mutex::new(self.agents.iter().map(|a| AgentProgress::of(&a.actor)).collect::<Vec<_>>());
@@ -175,11 +197,11 @@ pub(crate) fn threads(plan: &Plan) -> Result<usize, TrainError> {
     }
 }
 
-/// One pool per worker, with as many workers as there are agents and threads for. Spare threads share each agent's large
-/// matrix products.
-fn pools(plan: &Plan) -> Result<Vec<ThreadPool>, TrainError> {
+/// One pool per worker, with at most `workers` workers and no more than there are threads for. Spare threads share each agent's
+/// large matrix products.
+fn pools(plan: &Plan, workers: usize) -> Result<Vec<ThreadPool>, TrainError> {
     let threads = threads(plan)?;
-    let workers = threads.min(plan.agents.len()).max(1);
+    let workers = threads.min(workers).max(1);
     let pool = || ThreadPoolBuilder::new().num_threads((threads / workers).max(1)).build();
     let failed = |e| TrainError::Usage(format!("the system gives no {threads} threads: {e}"));
     (0..workers).map(|_| pool().map_err(failed)).collect()

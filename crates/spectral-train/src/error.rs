@@ -16,17 +16,20 @@ pub enum TrainError {
     Data(String),
     /// A run is of a task or a codec that this program does not have.
     Unregistered(String),
+    /// A task failed while it was played.
+    Task(String),
     /// A device failed.
     Device(String),
 }
 
 impl TrainError {
-    /// The process's exit code: 2 for usage, 3 for data, 5 for a device.
+    /// The process's exit code: 2 for usage, 3 for data, 5 for a device, 6 for a task.
     pub fn exit_code(&self) -> u8 {
         match self {
             TrainError::Usage(_) | TrainError::Unregistered(_) => 2,
             TrainError::Store(_) | TrainError::Data(_) => 3,
             TrainError::Device(_) => 5,
+            TrainError::Task(_) => 6,
         }
     }
 }
@@ -37,6 +40,7 @@ impl std::fmt::Display for TrainError {
             TrainError::Usage(text) | TrainError::Data(text) | TrainError::Unregistered(text) => {
                 f.write_str(text)
             }
+            TrainError::Task(text) => write!(f, "the task failed: {text}"),
             TrainError::Device(text) => write!(f, "the device failed: {text}"),
             TrainError::Store(error) => error.fmt(f),
         }
@@ -67,6 +71,7 @@ impl From<TaskError> for TrainError {
     fn from(error: TaskError) -> Self {
         match error {
             TaskError::Missing(text) => TrainError::Data(text),
+            TaskError::Failed(text) => TrainError::Task(text),
             other => TrainError::Usage(other.to_string()),
         }
     }

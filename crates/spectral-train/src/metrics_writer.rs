@@ -65,36 +65,38 @@ impl MetricsWriter {
         self.episodes.row(&[e.frame.into(), e.sum.into(), e.score.into(), e.length.into()])
     }
 
-    /// Appends one row of metrics, in the order of the columns, and the TD errors by score.
+    /// Appends one row of metrics, in the order of the columns, and the TD errors by score. Returns the row, without the values
+    /// that do not exist yet.
     pub fn metrics(
         &mut self,
         values: &[Field],
         td: impl Iterator<Item = (usize, f64, f64)>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<(String, f64)>, StoreError> {
         self.metrics.row(values)?;
         let frame = match values.first() {
             Some(Field::U64(frame)) => *frame,
             _ => 0,
         };
-        let scalars: Vec<(&str, f32)> = self
+        let numbers: Vec<(String, f64)> = self
             .columns
             .iter()
-            .map(String::as_str)
             .zip(values)
-            .skip(1)
             .filter_map(|(name, value)| match value {
-                Field::U64(x) => Some((name, *x as f32)),
-                Field::F64(x) => Some((name, *x as f32)),
+                Field::U64(x) => Some((name.clone(), *x as f64)),
+                Field::F64(x) => Some((name.clone(), *x)),
                 _ => None,
             })
             .collect();
+        let scalars: Vec<(&str, f32)> =
+            numbers.iter().skip(1).map(|(name, x)| (name.as_str(), *x as f32)).collect();
         self.events.scalars(frame as i64, &scalars, unix_seconds())?;
         if let Some(table) = &mut self.td_error {
             for (score, error, target) in td {
                 table.row(&[frame.into(), (score as u64).into(), error.into(), target.into()])?;
             }
         }
-        self.flush()
+        self.flush()?;
+        Ok(numbers)
     }
 
     /// Hands all buffered rows to the operating system.

@@ -5,6 +5,7 @@ use crate::checkpoint::Cost;
 use crate::error::TrainError;
 use crate::store::Records;
 use spectral_core::bytes::{StateError, StateWriter};
+use spectral_env::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,10 +40,30 @@ impl AgentProgress {
     }
 }
 
+/// A step that an agent took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepTaken {
+    /// The agent's number in the plan.
+    pub agent: usize,
+    /// Frames that it has seen.
+    pub frame: u64,
+    /// The action that it played.
+    pub action: usize,
+    /// What that brought.
+    pub step: Step,
+}
+
 /// Receives progress while a population trains.
 pub trait Observer: Sync {
     /// Called about ten times a second, with one entry per agent in the plan's order.
     fn tick(&self, _progress: &[AgentProgress]) {}
+    /// Whether [`steps`](Observer::steps) is to be called.
+    fn wants_steps(&self) -> bool {
+        false
+    }
+    /// Called after every step of a population that takes its steps together
+    /// ([`ResolvedRun::step_together`](crate::resolve::ResolvedRun::step_together)), with one entry per agent that took it.
+    fn steps(&self, _taken: &[StepTaken]) {}
     /// Called after each checkpoint.
     fn checkpoint(&self, _cost: Cost) {}
 }
@@ -71,7 +92,7 @@ impl TrainSlice<'_> {
 }
 
 /// Agents, numbered as in the plan, and their learners.
-pub trait Population {
+pub trait Population: Send {
     /// The number of agents.
     fn len(&self) -> usize;
 

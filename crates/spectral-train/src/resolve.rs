@@ -10,7 +10,7 @@ use crate::registry::Registry;
 use spectral_agent::codecs::Codec;
 use spectral_agent::learner::architecture;
 use spectral_agent::replay::Replay;
-use spectral_env::{Env, Purpose, StateReader, StateWriter, Stream, TaskEntry, TaskSpec};
+use spectral_env::{Env, Purpose, StateReader, StateWriter, Stream, TaskEntry, TaskGroup, TaskSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,6 +40,9 @@ pub struct ResolvedRun {
     pub disk: u64,
     /// What was decided for the user and should be told.
     pub notes: Vec<String>,
+    /// Whether agents on a CPU take their steps together: tasks that are stepped by one call do, and runs whose every step
+    /// somebody watches.
+    pub step_together: bool,
     entry: TaskEntry,
 }
 
@@ -63,12 +66,18 @@ impl ResolvedRun {
         let (device, note) = devices::choose(parts)?;
         let memory = Memory::of(parts, &device)?;
         let disk = parts.disk()?;
-        Ok(ResolvedRun { task, codecs, device, memory, disk, notes: note.into_iter().collect(), entry, plan })
+        let (notes, step_together) = (note.into_iter().collect(), entry.is_stepped_together());
+        Ok(ResolvedRun { task, codecs, device, memory, disk, notes, step_together, entry, plan })
     }
 
     /// A fresh instance of the task.
     pub fn make_task(&self) -> Result<Box<dyn Env>, TrainError> {
         let task = self.entry.make(&self.plan.task_settings)?;
+        self.check_same(task.as_ref())?;
+        Ok(task)
+    }
+
+    fn check_same(&self, task: &dyn Env) -> Result<(), TrainError> {
         if *task.spec() != self.task {
             return Err(TrainError::Usage(format!(
                 "the task {} is not the same each time it is made: it was {:?} and is {:?}",
@@ -77,7 +86,14 @@ impl ResolvedRun {
                 task.spec()
             )));
         }
-        Ok(task)
+        Ok(())
+    }
+
+    /// One fresh instance of the task per agent, stepped together, if the task offers that.
+    pub(crate) fn make_group(&self) -> Result<Option<TaskGroup>, TrainError> {
+        let group = self.entry.make_group(&self.plan.task_settings, self.plan.agents.len()).transpose()?;
+        group.iter().flat_map(|group| &group.tasks).try_for_each(|task| self.check_same(task.as_ref()))?;
+        Ok(group)
     }
 
     /// Refuses a run whose task has another shape now than when the run in `folder` began.
@@ -191,6 +207,9 @@ fn check_saving(task: &mut dyn Env, name: &str) -> Result<(), TrainError> {
         out.into_bytes()
     };
     task.reset(&mut Stream::new(0, Purpose::Other, 0));
+    if let Some(reason) = task.failure() {
+        return Err(TrainError::Task(reason));
+    }
     let before = saved(task);
     let mut from = StateReader::new(&before);
     let restored = task.restore(&mut from).and_then(|()| from.finish());

@@ -5,10 +5,11 @@ use crate::control::Control;
 use crate::cpu_population::{CpuPopulation, threads};
 use crate::devices::{Chosen, DeviceChoice};
 use crate::error::TrainError;
+use crate::events::Events;
 use crate::model_file;
 use crate::pipeline::DevicePopulation;
 use crate::plan::{MAX_FRAMES, Plan};
-pub use crate::population::{AgentProgress, Observer};
+pub use crate::population::{AgentProgress, Observer, StepTaken};
 use crate::population::{Population, TrainSlice};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
@@ -16,6 +17,7 @@ use crate::run_dir::{AgentState, RunDir, Status};
 use spectral_core::bytes::StateWriter;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How training ended.
@@ -40,6 +42,8 @@ pub struct Resumption<'a> {
     pub checkpoint: Option<&'a Path>,
     /// Another device than the run asked for when it was made.
     pub device: Option<DeviceChoice>,
+    /// Take steps together ([`ResolvedRun::step_together`]) although the task does not ask for it.
+    pub step_together: bool,
 }
 
 /// A run at work: its directory, what it was resolved to, its population.
@@ -93,6 +97,7 @@ impl Trainer {
         let mut run = registry.resolve_plan(plan)?;
         run.check_task(file.task.as_ref(), dir.path())?;
         run.memory.check()?;
+        run.step_together |= how.step_together;
         let mut population = populate(&mut run)?;
         let planned = run.plan.run.frames;
         run.plan.run.frames = how.frames.unwrap_or(planned);
@@ -168,6 +173,36 @@ impl Trainer {
         self.control = control;
     }
 
+    /// Plans a later end, after which [`run`](Trainer::run) goes on.
+    pub fn extend(&mut self, frames: u64) -> Result<(), TrainError> {
+        let planned = self.run.plan.run.frames;
+        if frames < planned || frames > MAX_FRAMES {
+            return Err(TrainError::Usage(format!(
+                "the run is planned for {planned} frames; its end can be moved to {planned} up to {MAX_FRAMES}, not {frames}"
+            )));
+        }
+        self.dir.extend(&mut self.run.plan, frames)
+    }
+
+    /// Tells of episodes and metrics from now on.
+    pub fn tell(&mut self, events: &Arc<Events>) {
+        for agent in 0..self.population.len() {
+            self.population.actor(agent).tell(agent, events.clone());
+        }
+    }
+
+    /// What one agent needs to act, as a policy reads it, and the frames that it has seen.
+    pub fn model(&mut self, agent: usize) -> Result<(Vec<u8>, u64), TrainError> {
+        let mut model = StateWriter::default();
+        self.population.save_model(agent, &mut model)?;
+        Ok((model.into_bytes(), self.population.actor(agent).frames()))
+    }
+
+    /// How far each agent has come.
+    pub fn progress(&mut self) -> Vec<AgentProgress> {
+        (0..self.population.len()).map(|agent| AgentProgress::of(self.population.actor(agent))).collect()
+    }
+
     /// Trains to the planned end, or until [`Control::cancel`]; either way the last thing done is a checkpoint.
     pub fn run(&mut self) -> Result<TrainSummary, TrainError> {
         self.run_watched(&())
@@ -197,9 +232,7 @@ impl Trainer {
             }
             self.write_state(status, seconds)?;
             if status != Status::Running {
-                let progress = |agent| AgentProgress::of(self.population.actor(agent));
-                let agents = (0..self.run.plan.agents.len()).map(progress).collect();
-                return Ok(TrainSummary { status, seconds, agents });
+                return Ok(TrainSummary { status, seconds, agents: self.progress() });
             }
             self.control.wait_while_paused();
         }
@@ -250,12 +283,15 @@ impl Trainer {
     }
 
     fn write_models(&mut self) -> Result<(), TrainError> {
-        for (number, agent) in self.run.plan.agents.iter().enumerate() {
-            let mut model = StateWriter::default();
-            self.population.save_model(number, &mut model)?;
-            let frames = self.population.actor(number).frames();
-            let folder = self.dir.agent(&agent.id);
-            model_file::write(&folder, &self.run, number, frames, &model.into_bytes())?;
+        for number in 0..self.run.plan.agents.len() {
+            let (model, frames) = self.model(number)?;
+            model_file::write(
+                &self.dir.agent(&self.run.plan.agents[number].id),
+                &self.run,
+                number,
+                frames,
+                &model,
+            )?;
         }
         Ok(())
     }

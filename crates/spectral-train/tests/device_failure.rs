@@ -211,7 +211,7 @@ fn a_failure_is_followed_by_what_to_do() {
     std::fs::write(folder.join("00000002.checkpoint"), "damaged").unwrap();
     drop(trainer);
     let first = folder.join("00000001.checkpoint");
-    let how = Resumption { frames: Some(400), threads: 1, checkpoint: Some(&first), device: None };
+    let how = Resumption { frames: Some(400), threads: 1, checkpoint: Some(&first), ..Resumption::default() };
     let trainer = Trainer::resume(&scratch.0, &Registry::default(), how).unwrap();
     let choice = format!("--checkpoint {}`", first.display());
     says(&trainer, &lost, &["00000001.checkpoint, is whole", &choice]);

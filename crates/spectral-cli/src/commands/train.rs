@@ -60,6 +60,7 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
         threads: args.threads,
         checkpoint: args.checkpoint.as_deref(),
         device: args.device.as_deref().map(parse).transpose().map_err(TrainError::from)?,
+        ..Resumption::default()
     };
     let mut trainer = Trainer::resume(&args.run, registry, how)?;
     note!("resuming {}", args.run.display());

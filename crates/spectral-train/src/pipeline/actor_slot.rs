@@ -47,7 +47,7 @@ enum Buffer {
 
 impl ActorSlot {
     pub(super) fn new(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
-        let actor = Actor::new(run, agent)?;
+        let actor = Actor::new(run, agent, run.make_task()?);
         let spec = actor.task().observation;
         let observation = Buffer::Owned(Observations::new(spec, 1));
         let (greedy, outcome, participates, unlogged, failure) = (0, None, false, false, None);

@@ -89,7 +89,7 @@ fn train(job: Job, registry: &Registry) -> Result<u8, Failure> {
     announce(&job.run)?;
     let RunSettings { threads, device, .. } = job.run.plan.run;
     let go_on = |frames| {
-        let how = Resumption { frames, threads, checkpoint: None, device: Some(device) };
+        let how = Resumption { frames, threads, device: Some(device), ..Resumption::default() };
         Trainer::resume(&job.path, registry, how)
     };
     let mut trainer = match job.work {

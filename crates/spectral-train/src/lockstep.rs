@@ -1,0 +1,104 @@
+//! A population on a CPU that takes its steps together: one call steps the tasks of all agents, and agents learn meanwhile.
+//!
+//! Tasks written in Python are trained this way. They run on the thread that trains, one call for all of them, while the
+//! learners use the other cores. Each agent's steps are those of an agent alone: the same order, the same streams.
+
+use crate::agent_run::AgentRun;
+use crate::error::TrainError;
+use crate::population::{AgentProgress, StepTaken, TICK, TrainSlice};
+use rayon::ThreadPool;
+use rayon::prelude::*;
+use spectral_agent::learner::NotFinite;
+use spectral_env::{StepTogether, Stream};
+use std::time::Instant;
+
+/// Networks of fewer parameters choose an action in less time than it takes to wake a thread.
+const PARALLEL_PARAMETERS: usize = 50_000;
+
+/// How the current step of one agent stands.
+struct Turn<'a> {
+    agent: usize,
+    run: &'a mut AgentRun,
+    action: usize,
+    learned: Result<(), NotFinite>,
+}
+
+/// Trains until the checkpoint is due, all agents are done, or the user interrupts.
+pub(crate) fn train(
+    agents: &mut [AgentRun],
+    mut stepper: Option<&mut (dyn StepTogether + 'static)>,
+    pool: &ThreadPool,
+    slice: TrainSlice<'_>,
+) -> Result<(), TrainError> {
+    let large = agents.iter().any(|agent| agent.learner.parameters() >= PARALLEL_PARAMETERS);
+    let mut resets: Vec<(usize, Stream)> = Vec::with_capacity(agents.len());
+    let mut actions: Vec<(usize, usize)> = Vec::with_capacity(agents.len());
+    let mut taken: Vec<StepTaken> = Vec::with_capacity(agents.len());
+    let wants_steps = slice.observer.wants_steps();
+    let mut told = Instant::now();
+    let mut progress = Vec::new();
+    while agents.iter().any(|agent| agent.actor.is_active(slice.frames)) && !slice.interrupted() {
+        if let Some(stepper) = stepper.as_deref_mut() {
+            let fresh = |(agent, run): (usize, &AgentRun)| {
+                let needed = run.actor.is_active(slice.frames) && run.actor.needs_reset();
+                (needed && stepper.is_ready(agent)).then(|| (agent, run.actor.reset_stream()))
+            };
+            resets.clear();
+            resets.extend(agents.iter().enumerate().filter_map(fresh));
+            if !resets.is_empty() {
+                stepper.reset(&mut resets)?;
+            }
+        }
+        let ready = |agent: usize| stepper.as_deref().is_none_or(|stepper| stepper.is_ready(agent));
+        let mut turns: Vec<Turn<'_>> = agents
+            .iter_mut()
+            .enumerate()
+            .filter(|(agent, run)| run.actor.is_active(slice.frames) && ready(*agent))
+            .map(|(agent, run)| Turn { agent, run, action: 0, learned: Ok(()) })
+            .collect();
+        match large {
+            true => {
+                pool.install(|| turns.par_iter_mut().for_each(|turn| turn.action = turn.run.choose_action()))
+            }
+            false => turns.iter_mut().for_each(|turn| turn.action = turn.run.choose_action()),
+        }
+        actions.clear();
+        actions.extend(turns.iter().map(|turn| (turn.agent, turn.action)));
+        let stepped = pool.in_place_scope(|scope| {
+            for turn in turns.iter_mut().filter(|turn| turn.run.learning_due()) {
+                scope.spawn(|_| turn.learned = turn.run.learn());
+            }
+            stepper.as_deref_mut().map_or(Ok(()), |stepper| stepper.step(&actions))
+        });
+        stepped?;
+        taken.clear();
+        for Turn { agent, run, action, learned } in turns {
+            run.play(action, learned)?;
+            if wants_steps {
+                taken.push(StepTaken {
+                    agent,
+                    frame: run.actor.frames(),
+                    action,
+                    step: *run.actor.last_step(),
+                });
+            }
+        }
+        if wants_steps {
+            slice.observer.steps(&taken);
+        }
+        let now = Instant::now();
+        if now.duration_since(told) >= TICK {
+            told = now;
+            progress.clear();
+            progress.extend(agents.iter().map(|agent| AgentProgress::of(&agent.actor)));
+            slice.observer.tick(&progress);
+            if now >= slice.due {
+                break;
+            }
+        }
+    }
+    progress.clear();
+    progress.extend(agents.iter().map(|agent| AgentProgress::of(&agent.actor)));
+    slice.observer.tick(&progress);
+    Ok(())
+}
