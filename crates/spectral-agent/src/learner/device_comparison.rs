@@ -61,6 +61,7 @@ fn task(observation: ObservationSpec) -> TaskSpec {
         actions: (0..ACTIONS).map(|a| a.to_string()).collect(),
         frames_per_step: 1,
         max_player_score: 3,
+        masks_actions: false,
     }
 }
 

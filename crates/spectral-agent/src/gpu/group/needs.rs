@@ -49,6 +49,9 @@ pub(super) fn shape_of(spec: &AgentSpec, task: &TaskSpec) -> Result<Architecture
     if let Some(why) = unsupported(&spec.settings) {
         return Err(DeviceFailure(why));
     }
+    if task.masks_actions {
+        return Err(DeviceFailure("legal actions are not made for GPUs; use --device cpu".into()));
+    }
     if spec.codec.device().is_none() {
         return Err(DeviceFailure(format!(
             "the codec {:?} has no device code (Codec::device); use --device cpu",

@@ -5,7 +5,7 @@ use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, ObservationBuffer, ObservationRef};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::Observation;
+use spectral_env::{ActionMask, Observation};
 use spectral_nn::abi::from_bytes;
 use spectral_nn::cuda::{CudaError, Weights};
 use std::mem::offset_of;
@@ -23,7 +23,13 @@ impl Group for CudaGroup {
         (!lent).then(|| Box::new(self.observation_buffer(agent)) as Box<dyn ObservationBuffer>)
     }
 
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
+    fn stage(
+        &mut self,
+        agent: usize,
+        outcome: Option<Outcome>,
+        observation: Option<ObservationRef<'_>>,
+        _legal: Option<&ActionMask>,
+    ) {
         self.outcome(agent, outcome);
         let lent = self.lent[agent];
         assert_eq!(observation.is_none(), lent, "observations lie in the buffer that was lent, if it was");
