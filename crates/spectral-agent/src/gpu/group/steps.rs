@@ -28,9 +28,10 @@ impl Group for CudaGroup {
         agent: usize,
         outcome: Option<Outcome>,
         observation: Option<ObservationRef<'_>>,
-        _legal: Option<&ActionMask>,
+        legal: Option<&ActionMask>,
     ) {
         self.outcome(agent, outcome);
+        self.set_legal(agent, legal);
         let lent = self.lent[agent];
         assert_eq!(observation.is_none(), lent, "observations lie in the buffer that was lent, if it was");
         let Some(observation) = observation else { return };
@@ -180,7 +181,7 @@ impl Group for CudaGroup {
 
     fn put_records(&mut self, agent: usize, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
         let ring = &self.members[agent].ring;
-        let record = ring.frame + 7;
+        let record = ring.record_bytes();
         if (count as usize).checked_mul(record) != Some(bytes.len()) || count > ring.capacity as u64 {
             return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
         }
