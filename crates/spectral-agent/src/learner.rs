@@ -17,7 +17,7 @@ use crate::replay::{Observations, Outcome, Replay, SumTree};
 use crate::settings::{AgentSettings, NetworkKind, SettingError};
 use spectral_core::moments::bias_correction;
 use spectral_core::rng::{Purpose, Stream};
-use spectral_env::{Observation, ObservationSpec, TaskSpec};
+use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
 use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Input, Network, Which};
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub fn memory_bytes(
     codec: &dyn Codec,
 ) -> Result<u64, SettingError> {
     let network = architecture(settings, task, codec)?.memory_bytes(1, settings.batch);
-    let replay = settings.replay * Replay::bytes_per_record(task.observation);
+    let replay = settings.replay * Replay::bytes_per_record(task);
     let priorities = if settings.prioritised { 16 * settings.replay.next_power_of_two() } else { 0 };
     let stacks = 4 * 2 * settings.batch * task.observation.len() * task.observation.stack();
     Ok(network + (replay + priorities + stacks) as u64)
@@ -119,6 +119,8 @@ struct Buffers {
     next_states: Observations,
     actions: Vec<usize>,
     greedy: Vec<usize>,
+    /// The states that are bootstrapped from.
+    next: Vec<u64>,
     bootstrap: Vec<f32>,
     live: Vec<bool>,
     scores: Vec<u8>,
@@ -167,6 +169,7 @@ impl Learner {
             next_states: Observations::stacked(task.observation, batch),
             actions: vec![0; batch],
             greedy: vec![0; batch],
+            next: vec![0; batch],
             bootstrap: vec![0.0; batch],
             live: vec![true; batch],
             scores: vec![0; batch],
@@ -185,7 +188,7 @@ impl Learner {
         Ok(Learner {
             actions: task.actions.len(),
             seed,
-            replay: Replay::new(task.observation, settings.replay, settings.n_step),
+            replay: Replay::of_task(task, settings.replay, settings.n_step),
             network,
             online_state: codec.init(),
             frozen_state: codec.init(),
@@ -231,17 +234,27 @@ impl Learner {
         self.replay.observation()
     }
 
-    /// The greedy action for the current observation; of equal values the first.
-    pub fn act(&mut self) -> usize {
-        self.replay.current(&mut self.buffers.current);
-        let outputs = self.network.forward(Which::Online, self.buffers.current.samples(), 1);
-        greedy(self.codec.as_ref(), outputs, &self.online_state).0
+    /// Says which actions are legal in the current state, after its [`observation`](Learner::observation) and before
+    /// [`act`](Learner::act) and [`record`](Learner::record). A task that masks no actions needs no such call, and it does nothing.
+    pub fn allow(&mut self, legal: &ActionMask) {
+        self.replay.allow(legal);
     }
 
-    /// The greedy action, and its value, for a stack of observations outside replay (evaluation).
+    /// The greedy action for the current observation, among the legal ones; of equal values the first.
+    ///
+    /// # Panics
+    /// If the task says which actions are legal and the learner was not told ([`allow`](Learner::allow)).
+    pub fn act(&mut self) -> usize {
+        self.replay.current(&mut self.buffers.current);
+        let legal = self.replay.legal(self.replay.newest());
+        let outputs = self.network.forward(Which::Online, self.buffers.current.samples(), 1);
+        greedy(self.codec.as_ref(), outputs, &self.online_state, legal.as_ref()).0
+    }
+
+    /// The greedy action, and its value, for a stack of observations outside replay (evaluation); every action counts as legal.
     pub fn act_on(&mut self, stack: &Observations) -> (usize, f32) {
         let outputs = self.network.forward(Which::Online, stack.samples(), 1);
-        greedy(self.codec.as_ref(), outputs, &self.online_state)
+        greedy(self.codec.as_ref(), outputs, &self.online_state, None)
     }
 
     /// Completes the current observation with what its action brought.
@@ -318,26 +331,29 @@ impl Learner {
             b.bootstrap[row] = sampled.bootstrap;
             b.live[row] = sampled.live;
             b.scores[row] = sampled.player_score;
+            b.next[row] = sampled.next;
             replay.stack(b.indices[row], row, &mut b.states);
             replay.stack(sampled.next, row, &mut b.next_states);
         }
     }
 
-    /// Greedy actions of the next states and the targets that follow from them.
+    /// Greedy actions of the next states, among those that are legal there, and the targets that follow from them.
     fn make_targets(&mut self) {
-        let Learner { buffers: b, codec, network, .. } = self;
+        let Learner { buffers: b, codec, network, replay, .. } = self;
         let (batch, k) = (b.live.len(), codec.outputs());
         let width = self.actions * k;
         if self.settings.double {
             let outputs = network.forward(Which::Online, b.next_states.samples(), batch);
-            for (row, action) in outputs.chunks_exact(width).zip(&mut b.greedy) {
-                *action = greedy(codec.as_ref(), row, &self.online_state).0;
+            for (row, next) in outputs.chunks_exact(width).enumerate() {
+                let legal = replay.legal(b.next[row]);
+                b.greedy[row] = greedy(codec.as_ref(), next, &self.online_state, legal.as_ref()).0;
             }
         }
         let outputs = network.forward(Which::Target, b.next_states.samples(), batch);
         for (row, next) in outputs.chunks_exact(width).enumerate() {
             if !self.settings.double {
-                b.greedy[row] = greedy(codec.as_ref(), next, &self.frozen_state).0;
+                let legal = replay.legal(b.next[row]);
+                b.greedy[row] = greedy(codec.as_ref(), next, &self.frozen_state, legal.as_ref()).0;
             }
             let e = codec.encoded();
             codec.target(
@@ -488,10 +504,13 @@ impl Priorities {
     }
 }
 
-/// The best action of one row of outputs, and its value; of equal values the first.
-fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64]) -> (usize, f32) {
-    let mut best = (0, f32::NEG_INFINITY);
+/// The best legal action of one row of outputs, and its value; of equal values, or of none that is a number, the first.
+fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64], legal: Option<&ActionMask>) -> (usize, f32) {
+    let mut best = (legal.and_then(ActionMask::first).unwrap_or(0), f32::NEG_INFINITY);
     for (action, values) in outputs.chunks_exact(codec.outputs()).enumerate() {
+        if legal.is_some_and(|legal| !legal.allows(action)) {
+            continue;
+        }
         let value = codec.decode(values, state);
         if value > best.1 {
             best = (action, value);
@@ -500,5 +519,7 @@ fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64]) -> (usize, f32) {
     best
 }
 
+#[cfg(test)]
+mod legal_tests;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ pub use cpu::CpuGroup;
 
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::Observation;
+use spectral_env::{ActionMask, Observation};
 use spectral_nn::Samples;
 
 /// An observation handed over to a device: bytes for planes, floats for vectors.
@@ -26,7 +26,7 @@ pub trait ObservationBuffer: Send {
 /// The device's answer for one agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// The greedy action for the observation submitted last; of equal values the first.
+    /// The greedy action for the observation submitted last, among the legal ones; of equal values the first.
     pub action: usize,
     /// The update at which this agent's values stopped being finite. It has not changed since.
     pub not_finite: Option<u64>,
@@ -67,8 +67,15 @@ pub trait Group: Send {
 
     /// Stages one agent's part of the next submission: what its last action brought (nothing at its first step, or after
     /// a restore at which the last outcome had been recorded already) and the observation that followed; `None` if that is in
-    /// the buffer that the group [lent](Group::lend).
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>);
+    /// the buffer that the group [lent](Group::lend). A task that says which actions are legal says so of this observation;
+    /// for other tasks `legal` is `None`.
+    fn stage(
+        &mut self,
+        agent: usize,
+        outcome: Option<Outcome>,
+        observation: Option<ObservationRef<'_>>,
+        legal: Option<&ActionMask>,
+    );
 
     /// Starts the work for the staged agents and returns at once; [`wait`](Group::wait) must come before the next. An update
     /// changes the agents whose replay holds something to learn from; what it does shows in what follows, never in this answer.

@@ -4,6 +4,7 @@ use spectral_agent::codecs::{Codec, DeviceCodec, Rows, configure, squared_error_
 use spectral_agent::settings::AgentSettings;
 use spectral_agent::testing::{
     BOARDS, Comparison, Runner, SCREENS, VECTORS, Variant, compare_device_code, compare_group,
+    compare_masked_group,
 };
 use spectral_env::ObservationSpec;
 use std::io::Write as _;
@@ -32,7 +33,16 @@ fn named(names: &[&str]) -> Vec<Variant> {
 
 /// Compares a group over one life; returns the updates that were compared, if any were.
 fn agree(agents: &[Variant], observation: ObservationSpec, runner: Runner) -> Option<usize> {
-    match compare_group(agents, observation, runner).unwrap_or_else(|why| panic!("{why}")) {
+    updates(compare_group(agents, observation, runner))
+}
+
+/// The same on a task that says which actions are legal.
+fn agree_masked(agents: &[Variant], observation: ObservationSpec, runner: Runner) -> Option<usize> {
+    updates(compare_masked_group(agents, observation, runner))
+}
+
+fn updates(compared: Result<Comparison, String>) -> Option<usize> {
+    match compared.unwrap_or_else(|why| panic!("{why}")) {
         Comparison::Agreed { updates, .. } => Some(updates),
         Comparison::Skipped(why) => {
             say(&why);
@@ -63,14 +73,30 @@ fn vectors_agree_to_the_bit() {
 }
 
 #[test]
+fn legal_actions_agree_to_the_bit() {
+    let Some(updates) = agree_masked(&variants(), SCREENS, Runner::Serial) else { return };
+    assert!(updates > 200, "{updates} updates were compared");
+    agree_masked(&named(&["popart", "spectral"]), BOARDS, Runner::Serial);
+    agree_masked(&named(&["compressed", "categorical"]), VECTORS, Runner::Serial);
+}
+
+#[test]
 fn teams_of_threads_agree_but_for_rounding() {
     agree(&variants(), SCREENS, Runner::Teams);
+    agree_masked(&variants(), SCREENS, Runner::Teams);
 }
 
 #[cfg(feature = "cuda")]
 #[test]
 fn a_gpu_agrees_but_for_rounding() {
     agree(&variants(), SCREENS, Runner::Gpu);
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn legal_actions_on_a_gpu_agree_but_for_rounding() {
+    agree_masked(&variants(), SCREENS, Runner::Gpu);
+    agree_masked(&named(&["compressed", "categorical"]), VECTORS, Runner::Gpu);
 }
 
 /// A codec from outside the library, whose device code divides by a number of its own.
@@ -138,21 +164,23 @@ fn a_codec_of_ones_own_is_checked_and_its_faults_are_found() {
 #[test]
 fn every_group_of_codecs_compiles() {
     use spectral_agent::gpu::source::MAX_ROWS;
-    use spectral_agent::testing::{Compilation, compile_device_code};
+    use spectral_agent::testing::{Compilation, compile_device_code, compile_masked_device_code};
     const SCREEN: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
     const BOARD: ObservationSpec = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
     let (board, vector) = (named(&["popart", "spectral"]), variants().split_off(8));
     // As much shared memory as any group can ask for.
     let large = vec![variant("categorical atoms=4096"), variant("popart")];
-    for (agents, observation, batch) in [
-        (&variants(), SCREEN, 32),
-        (&named(&["spectral"]), SCREEN, 32),
-        (&[&board[..], &board[..1]].concat(), BOARD, 7),
-        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32),
-        (&large, BOARD, MAX_ROWS),
+    for (agents, observation, batch, masked) in [
+        (&variants(), SCREEN, 32, false),
+        (&variants(), SCREEN, 32, true),
+        (&named(&["spectral"]), SCREEN, 32, false),
+        (&[&board[..], &board[..1]].concat(), BOARD, 7, false),
+        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32, false),
+        (&large, BOARD, MAX_ROWS, true),
     ] {
         let codecs: Vec<&dyn Codec> = agents.iter().map(|(_, _, codec)| codec.as_ref()).collect();
-        let image = match compile_device_code(&codecs, observation, batch).unwrap_or_else(|e| panic!("{e}")) {
+        let compile = if masked { compile_masked_device_code } else { compile_device_code };
+        let image = match compile(&codecs, observation, batch).unwrap_or_else(|e| panic!("{e}")) {
             Compilation::Compiled(image) => image,
             Compilation::Skipped(why) => return say(&why),
         };

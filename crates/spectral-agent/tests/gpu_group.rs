@@ -25,7 +25,14 @@ fn device() -> Option<Device> {
 
 fn task(observation: ObservationSpec) -> TaskSpec {
     let actions = ["a", "b", "c", "d", "e", "f"].map(String::from).to_vec();
-    TaskSpec { name: "random".into(), observation, actions, frames_per_step: 4, max_player_score: 21 }
+    TaskSpec {
+        name: "random".into(),
+        observation,
+        actions,
+        frames_per_step: 4,
+        max_player_score: 21,
+        masks_actions: false,
+    }
 }
 
 const ATARI: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
@@ -84,7 +91,7 @@ fn play(group: &mut dyn Group, task: &TaskSpec, steps: std::ops::Range<u64>) -> 
                 ObservationSpec::Planes { .. } => ObservationRef::Bytes(&bytes),
                 ObservationSpec::Vector { .. } => ObservationRef::Floats(&floats),
             };
-            group.stage(agent, outcome, Some(seen));
+            group.stage(agent, outcome, Some(seen), None);
         }
         group.submit(step >= 40 && step % 2 == 0, step % 30 == 0).unwrap();
         decisions.push(group.wait().unwrap().iter().map(|d| d.action).collect());
@@ -188,7 +195,7 @@ fn a_gpu_repeats_itself_and_resumes() {
             assert_eq!(saved(&mut third, agent), state, "{precision:?}: restored");
         }
         for agent in 0..specs.len() {
-            third.stage(agent, None, Some(ObservationRef::Bytes(&world(&task, agent, 70).1)));
+            third.stage(agent, None, Some(ObservationRef::Bytes(&world(&task, agent, 70).1)), None);
         }
         third.submit(true, false).unwrap();
         third.wait().unwrap();

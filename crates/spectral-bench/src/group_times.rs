@@ -36,6 +36,7 @@ pub fn task() -> TaskSpec {
         actions: (0..ACTIONS).map(|a| a.to_string()).collect(),
         frames_per_step: 4,
         max_player_score: 21,
+        masks_actions: false,
     }
 }
 
@@ -164,7 +165,7 @@ pub fn measure(
 fn stage(group: &mut CudaGroup, noise: &Noise) {
     let frames = &noise.records[7 * REPLAY..];
     for agent in 0..group.len() {
-        group.stage(agent, None, Some(ObservationRef::Bytes(&frames[agent * FRAME..][..FRAME])));
+        group.stage(agent, None, Some(ObservationRef::Bytes(&frames[agent * FRAME..][..FRAME])), None);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What every task offers, whoever wrote it.
 
+use crate::action_mask::ActionMask;
 use crate::picture::Picture;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
@@ -95,6 +96,8 @@ pub struct TaskSpec {
     pub frames_per_step: u64,
     /// An upper bound of [`Step::player_score`]; 0 if the task has no such notion.
     pub max_player_score: u8,
+    /// Whether [`Env::legal_actions`] says which actions are legal. If not, it is never asked, and all are.
+    pub masks_actions: bool,
 }
 
 impl TaskSpec {
@@ -116,7 +119,24 @@ impl TaskSpec {
             actions: actions.iter().map(|action| action.to_string()).collect(),
             frames_per_step: 1,
             max_player_score: 0,
+            masks_actions: false,
         }
+    }
+
+    /// The same task, which says in [`Env::legal_actions`] which actions are legal.
+    ///
+    /// ```
+    /// use spectral_env::TaskSpec;
+    /// let spec = TaskSpec::vector("mine", 4, &["left", "right"]).masking();
+    /// assert_eq!((spec.masks_actions, spec.mask_bytes()), (true, 1));
+    /// ```
+    pub fn masking(self) -> Self {
+        TaskSpec { masks_actions: true, ..self }
+    }
+
+    /// Bytes that the legal actions of one state take in replay: a bit per action, and none if all are always legal.
+    pub fn mask_bytes(&self) -> usize {
+        if self.masks_actions { self.actions.len().div_ceil(8) } else { 0 }
     }
 }
 
@@ -153,6 +173,61 @@ pub trait Env: Send {
 
     /// Writes the current observation into the caller's buffer; every element is written.
     fn observe(&self, out: Observation<'_>);
+
+    /// Says which actions are legal in the current state, if [`TaskSpec::masks_actions`] promises that. `legal` comes with
+    /// every action allowed. An agent plays only what is left, when it explores too, and its targets are maxima over that.
+    ///
+    /// It is asked after a reset or a step, and never where the episode has ended. In every other state some action has to
+    /// be legal: an agent that finds none is stopped.
+    ///
+    /// ```
+    /// use spectral_env::{ActionMask, Env, Observation, Step, Stream, TaskSpec};
+    /// /// A walk between two walls; nobody walks into a wall.
+    /// struct Corridor {
+    ///     spec: TaskSpec,
+    ///     at: usize,
+    /// }
+    ///
+    /// impl Env for Corridor {
+    ///     fn spec(&self) -> &TaskSpec {
+    ///         &self.spec
+    ///     }
+    ///     fn reset(&mut self, _: &mut Stream) {
+    ///         self.at = 0;
+    ///     }
+    ///     fn step(&mut self, action: usize, _: &mut Stream) -> Step {
+    ///         self.at = if action == 0 { self.at - 1 } else { self.at + 1 };
+    ///         Step { reward: 1.0, score: 1.0, terminated: self.at == 5, ..Step::default() }
+    ///     }
+    ///     fn observe(&self, out: Observation<'_>) {
+    ///         out.vector()[0] = self.at as f32;
+    ///     }
+    ///     fn legal_actions(&self, legal: &mut ActionMask) {
+    ///         if self.at == 0 {
+    ///             legal.forbid(0);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let spec = TaskSpec::vector("corridor", 1, &["left", "right"]).masking();
+    /// let env = Corridor { spec, at: 0 };
+    /// assert_eq!(env.legal().iter().collect::<Vec<_>>(), [1]);
+    /// ```
+    fn legal_actions(&self, _legal: &mut ActionMask) {}
+
+    /// The legal actions of the current state: what [`legal_actions`](Env::legal_actions) leaves of the task's actions, or all of
+    /// them if the task does not say. For callers; tasks need not write it.
+    fn legal(&self) -> ActionMask {
+        let spec = self.spec();
+        let all = ActionMask::all(spec.actions.len());
+        let mut legal = all;
+        if spec.masks_actions {
+            self.legal_actions(&mut legal);
+            // Whatever a task allows beyond its own actions does not exist.
+            legal.retain(&all);
+        }
+        legal
+    }
 
     /// Draws the current state for people to look at, into a picture that is used again and again; false if the task
     /// has no picture. What is drawn need not be what an agent observes, and drawing changes nothing.

@@ -64,6 +64,7 @@ impl<G: Game> GameTask<G> {
             actions: actions.iter().map(|&a| a.to_owned()).collect(),
             frames_per_step: options.frame_skip.into(),
             max_player_score,
+            masks_actions: false,
         };
         GameTask { spec, kind, game }
     }

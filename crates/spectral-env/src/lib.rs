@@ -17,6 +17,7 @@
 //! # Ok::<(), spectral_env::TaskError>(())
 //! ```
 
+mod action_mask;
 pub mod analysis;
 pub mod bench;
 mod catch;
@@ -32,6 +33,7 @@ mod registry;
 mod shooting;
 mod twenty48;
 
+pub use action_mask::ActionMask;
 pub use entry::{ReferenceScores, TaskEntry};
 pub use env::{Env, Observation, ObservationSpec, Step, TaskSpec};
 pub use group::{StepTogether, TaskGroup};

@@ -89,6 +89,33 @@ fn observations_are_complete_and_steps_are_sane() {
     }
 }
 
+/// What a task says of legal actions: some action is legal wherever an episode goes on, only actions that exist are, and asking
+/// changes nothing. A task that does not say has them all.
+#[test]
+fn some_action_is_legal_wherever_an_episode_goes_on() {
+    for (name, options) in all() {
+        let mut env = make(&name, &options).unwrap();
+        let actions = env.spec().actions.len();
+        let masks = env.spec().masks_actions;
+        env.reset(&mut stream(5, 0));
+        let mut forbidden = 0;
+        for n in 1..4_000 {
+            let before = saved(&*env);
+            let legal = env.legal();
+            assert_eq!(saved(&*env), before, "{name}: asking for legal actions changed the task");
+            assert!(!legal.is_empty(), "{name}: nothing is legal at step {n}");
+            assert!(legal.iter().all(|action| action < actions), "{name}: {legal:?}");
+            forbidden += actions - legal.count();
+            let mut rng = stream(5, n);
+            let step = env.step(legal.nth(rng.below(legal.count())).unwrap(), &mut rng);
+            if step.terminated || step.truncated {
+                env.reset(&mut rng);
+            }
+        }
+        assert_eq!(forbidden > 0, masks, "{name}: {forbidden} actions were forbidden");
+    }
+}
+
 #[test]
 fn equal_streams_give_equal_results_and_others_do_not() {
     for (name, options) in all() {

@@ -15,7 +15,7 @@ use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::reward::check_reward;
 use spectral_core::rng::{Purpose, Stream};
 use spectral_core::schedule::Linear;
-use spectral_env::{Env, Observation, Step, TaskSpec};
+use spectral_env::{ActionMask, Env, Observation, Step, TaskSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub struct Actor {
     counters: Counters,
     /// The environment's random numbers for the current step.
     chance: Stream,
+    /// The legal actions of the current step, if the task says which they are.
+    legal: Option<ActionMask>,
     files: Files,
     /// Why it was stopped early, if it was.
     stopped: Option<String>,
@@ -113,6 +115,7 @@ impl Actor {
             clock: Clock::new(&run.plan, agent, env.spec().frames_per_step),
             counters: Counters { fresh: true, ..Counters::default() },
             chance: Stream::new(agent.seed, Purpose::Environment, 0),
+            legal: None,
             files: Files::Closed,
             stopped: None,
             failed: None,
@@ -163,6 +166,7 @@ impl Actor {
             c.player_score = 0;
         }
         self.env.observe(out);
+        self.legal = self.env.spec().masks_actions.then(|| self.env.legal());
     }
 
     /// Whether the next step begins an episode.
@@ -185,20 +189,44 @@ impl Actor {
         self.events = Some((agent, events));
     }
 
-    /// The random action of the current step, if exploration chooses one.
+    /// The legal actions of the current step, which the learner has to know before it acts; `None` if the task does not say
+    /// which actions are legal.
+    pub fn legal(&self) -> Option<&ActionMask> {
+        self.legal.as_ref()
+    }
+
+    /// The random action of the current step, if exploration chooses one: each legal action is as likely as the others.
     pub fn explore(&self) -> Option<usize> {
         let steps = self.counters.steps;
         let mut explore = Stream::new(self.plan.seed, Purpose::Exploration, steps);
         let epsilon = self.clock.exploration.at(steps * self.clock.frames_per_step);
-        explore.chance(epsilon).then(|| explore.below(self.env.spec().actions.len()))
+        explore.chance(epsilon).then(|| match &self.legal {
+            None => explore.below(self.env.spec().actions.len()),
+            // Where none is legal, nothing will be played.
+            Some(legal) => legal.nth(explore.below(legal.count().max(1))).unwrap_or(0),
+        })
     }
 
     /// Ends a step: plays the action and returns the outcome for the learner. Returns `None` if the task's reward is not a
-    /// number, which stops the agent. Only problems with its files are errors.
+    /// number or no action is legal, which stops the agent. Only problems with its files are errors.
+    ///
+    /// # Panics
+    /// If the action is not a legal one.
     pub fn play(&mut self, action: usize) -> Result<Option<Outcome>, TrainError> {
         // A failed reset is told here, before the step that it makes impossible.
         if let Some(reason) = self.failed.take() {
             return Err(TrainError::Task(reason));
+        }
+        if let Some(legal) = self.legal.take() {
+            if legal.is_empty() {
+                // The step counts, as one whose reward is not a number does: its row of metrics needs a frame of its own.
+                self.counters.steps += 1;
+                let (name, steps) = (&self.env.spec().name, self.counters.steps);
+                self.stopped =
+                    Some(format!("the task {name} has no legal action at step {steps} and has not ended"));
+                return Ok(None);
+            }
+            assert!(legal.allows(action), "action {action} is not legal: {legal:?}");
         }
         let step = self.env.step(action, &mut self.chance);
         if let Some(reason) = self.env.failure() {

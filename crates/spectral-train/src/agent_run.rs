@@ -32,7 +32,7 @@ impl AgentRun {
 
     /// Trains until the agent has seen `frames` frames or `pause` returns true between two steps.
     ///
-    /// Problems of the agent itself (values that are not finite, rewards that are not numbers) stop the agent and are kept as
+    /// Problems of the agent itself (values that are not finite, rewards that are not numbers, states without legal actions) stop the agent and are kept as
     /// the reason. Only problems with its files are returned as errors.
     pub fn advance(&mut self, frames: u64, mut pause: impl FnMut() -> bool) -> Result<(), TrainError> {
         while self.actor.is_active(frames) && !pause() {
@@ -50,6 +50,9 @@ impl AgentRun {
     pub(crate) fn choose_action(&mut self) -> usize {
         let AgentRun { actor, learner } = self;
         actor.begin(learner.observation());
+        if let Some(legal) = actor.legal() {
+            learner.allow(legal);
+        }
         actor.explore().unwrap_or_else(|| learner.act())
     }
 
@@ -104,7 +107,7 @@ impl Records for Replay {
         Ok(())
     }
     fn bytes_per_record(&self) -> usize {
-        Replay::bytes_per_record(self.spec())
+        Replay::record_bytes(self)
     }
     fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
         Replay::read_range(self, first, count, bytes)

@@ -97,7 +97,7 @@ impl Player {
         Stream::new(self.seed, Purpose::Evaluation, self.draws)
     }
 
-    /// Plays one episode. `see` is called with the task after its reset (no step yet) and after every step; it may
+    /// Plays one episode, legal actions only. `see` is called with the task after its reset (no step yet) and after every step; it may
     /// break off the episode or fail.
     ///
     /// ```
@@ -122,12 +122,19 @@ impl Player {
         let mut seen = see(env, None)?;
         while !episode.over && seen.is_continue() {
             let mut rng = self.stream();
-            let actions = env.spec().actions.len();
+            let legal = env.legal();
+            if legal.is_empty() {
+                // The task is at fault; nothing can be played.
+                episode.over = true;
+                break;
+            }
+            let random = |rng: &mut Stream| legal.nth(rng.below(legal.count())).unwrap_or(0);
             let action = match &mut self.model {
-                None => rng.below(actions),
+                None => random(&mut rng),
                 Some(Model { learner, .. }) => {
                     env.observe(learner.observation());
-                    if rng.chance(self.epsilon) { rng.below(actions) } else { learner.act() }
+                    learner.allow(&legal);
+                    if rng.chance(self.epsilon) { random(&mut rng) } else { learner.act() }
                 }
             };
             let step = env.step(action, &mut rng);

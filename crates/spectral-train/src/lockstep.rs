@@ -63,7 +63,9 @@ pub(crate) fn train(
             false => turns.iter_mut().for_each(|turn| turn.action = turn.run.choose_action()),
         }
         actions.clear();
-        actions.extend(turns.iter().map(|turn| (turn.agent, turn.action)));
+        // An agent without a legal action is stopped below, when it is to play.
+        let can_play = |turn: &&Turn<'_>| turn.run.actor.legal().is_none_or(|legal| !legal.is_empty());
+        actions.extend(turns.iter().filter(can_play).map(|turn| (turn.agent, turn.action)));
         let stepped = pool.in_place_scope(|scope| {
             for turn in turns.iter_mut().filter(|turn| turn.run.learning_due()) {
                 scope.spawn(|_| turn.learned = turn.run.learn());

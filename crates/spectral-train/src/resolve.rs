@@ -159,7 +159,7 @@ impl ResolvedRun {
 impl Parts<'_> {
     /// Bytes of replay's records when the population has come to its end, before compression.
     fn replay_bytes(self) -> u64 {
-        let record = Replay::bytes_per_record(self.task.observation) as u64;
+        let record = Replay::bytes_per_record(self.task) as u64;
         let steps = self.plan.run.frames.div_ceil(self.task.frames_per_step);
         let records = |agent: &AgentPlan| (agent.settings.replay as u64).min(steps);
         self.plan.agents.iter().map(|agent| records(agent).saturating_mul(record)).sum()

@@ -74,8 +74,10 @@ fn spec_toml(spec: &TaskSpec) -> String {
         }
         ObservationSpec::Vector { len } => format!("{{ len = {len} }}"),
     };
+    // Tasks of earlier versions could not mask actions; theirs and all that do not are written alike.
+    let masks_actions = if spec.masks_actions { "masks_actions = true\n" } else { "" };
     format!(
-        "name = {}\nactions = [{}]\nobservation = {observation}\nframes_per_step = {}\nmax_player_score = {}\n",
+        "name = {}\nactions = [{}]\nobservation = {observation}\nframes_per_step = {}\nmax_player_score = {}\n{masks_actions}",
         quote(&spec.name),
         actions.join(", "),
         spec.frames_per_step,
@@ -194,6 +196,10 @@ fn read_spec(table: &toml::Table, wrong: &dyn Fn(String) -> TrainError) -> Resul
         frames_per_step: spec.integer("frames_per_step")?.max(1),
         max_player_score: u8::try_from(spec.integer("max_player_score")?)
             .map_err(|_| wrong("max_player_score is beyond 255".into()))?,
+        masks_actions: match table.contains_key("masks_actions") {
+            true => spec.find("masks_actions", toml::Value::as_bool)?,
+            false => false,
+        },
     })
 }
 

@@ -54,6 +54,10 @@ spectral_nn::device_structs! {
         flags: DevicePtr<u8>,
         /// Ring `[capacity]` of player's scores.
         scores: DevicePtr<u8>,
+        /// Ring `[capacity][MASK_BYTES]` of legal actions, a bit each; null if the task does not say which they are.
+        legal: DevicePtr<u8>,
+        /// The legal actions of the observation that the host staged, in its memory; or null.
+        legal_seen: DevicePtr<u8>,
         /// The codec's state, which moves with the online network.
         online_state: DevicePtr<f64>,
         /// The codec's state at the last refresh of the target network.

@@ -8,7 +8,7 @@ mod steps;
 pub use needs::{host_resident, memory_bytes};
 
 use super::abi::{self, AGENT_THREADS, Agent, BATCH_THREADS, Counters, ROW_THREADS, Staged};
-use super::ring::{Ring, frame_bytes};
+use super::ring::{Ring, frame_bytes, small_bytes};
 use super::source;
 use crate::codecs::Codec;
 use crate::diagnostics::Diagnostics;
@@ -17,7 +17,7 @@ use crate::replay::Outcome;
 use crate::settings::AgentSettings;
 use needs::shape_of;
 use spectral_core::rng::{Purpose, Stream as Random};
-use spectral_env::{Observation, ObservationSpec, TaskSpec};
+use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
 use spectral_nn::abi::bytes_of;
 use spectral_nn::cuda::{
     Arg, CudaError, Device, Event, Graph, Kernel, Member, Memory, Networks, Pass, Precision, Rank, Shape,
@@ -61,6 +61,8 @@ pub struct CudaGroup {
     /// What the host stages, in its own memory: a [`Staged`] per agent, and the observations. The device fetches both.
     staging: Memory,
     seen: Arc<Memory>,
+    /// Per agent the legal actions of what it sees, in the host's memory; `None` if the task does not say which they are.
+    legal: Option<Memory>,
     /// The device's copies.
     staged: Memory,
     observations: Memory,
@@ -207,6 +209,7 @@ impl CudaGroup {
             head_at,
             head_in,
             pitch: networks.pitch(),
+            mask_bytes: task.mask_bytes(),
         };
         let codecs: Vec<&dyn Codec> = specs.iter().map(|spec| spec.codec.as_ref()).collect();
         let text = source::build(&shape, &codecs).map_err(|e| DeviceFailure(e.to_string()))?;
@@ -223,6 +226,10 @@ impl CudaGroup {
             agents: reserve(agents * size_of::<Agent>())?,
             staging: device.pinned(agents * size_of::<Staged>()).map_err(failed)?,
             seen: Arc::new(device.pinned(agents * frame).map_err(failed)?),
+            legal: match task.mask_bytes() {
+                0 => None,
+                bytes => Some(device.pinned(agents * bytes).map_err(failed)?),
+            },
             staged: reserve(agents * size_of::<Staged>())?,
             observations: reserve(agents * frame)?,
             sequence: 0,
@@ -263,8 +270,9 @@ impl CudaGroup {
         let capacity = spec.settings.replay;
         let frames = (capacity * self.frame) as u64;
         let host_resident = host_resident
-            || self.device.free_memory().map_err(failed)? < frames + 7 * capacity as u64 + MARGIN;
-        let ring = Ring::new(&self.device, task.observation, capacity, host_resident).map_err(failed)?;
+            || self.device.free_memory().map_err(failed)?
+                < frames + (small_bytes(task) * capacity) as u64 + MARGIN;
+        let ring = Ring::new(&self.device, task, capacity, host_resident).map_err(failed)?;
         let diagnostics = Diagnostics::new(spec.codec.as_ref(), scores);
         let state = spec.codec.init();
         let sums = diagnostics.to_sums();
@@ -312,6 +320,8 @@ impl CudaGroup {
                 rewards: ring.rewards().into(),
                 flags: ring.flags().into(),
                 scores: ring.scores().into(),
+                legal: ring.legal().into(),
+                legal_seen: self.legal.as_ref().map_or(0, |seen| seen.offset(index * ring.mask)).into(),
                 online_state: place(0).into(),
                 frozen: place(state).into(),
                 codec: place(2 * state).into(),
@@ -459,6 +469,18 @@ impl CudaGroup {
             self.members[agent].ring.newest += 1;
         }
         self.set_staged(agent, staged);
+    }
+
+    /// Stages the legal actions of what an agent sees.
+    fn set_legal(&mut self, agent: usize, legal: Option<&ActionMask>) {
+        let bytes = self.members[agent].ring.mask;
+        match (legal, &mut self.legal) {
+            (Some(legal), Some(seen)) => {
+                seen.host_bytes()[agent * bytes..][..bytes].copy_from_slice(&legal.to_bytes()[..bytes]);
+            }
+            (None, None) => {}
+            _ => panic!("legal actions are staged if the task says which they are, and only then"),
+        }
     }
 
     /// Numbers what is staged as the next submission.

@@ -42,6 +42,9 @@ static __device__ void store(const Agent& agent, const void* observations, void*
     const Stack stack = find_stack(agent, newest, slot, observation, starts);
     write_stack(stack, (Element*)acting_input + (u64)blockIdx.x * OBSERVATION * STACK);
     if (thread() == 0) agent.flags[slot] = starts ? START : 0;
+#if MASK_BYTES
+    for (int i = thread(); i < MASK_BYTES; i += threads()) agent.legal[slot * MASK_BYTES + i] = agent.legal_seen[i];
+#endif
 }
 
 // The next kernel may start now: it waits itself for the end of this one, and everything before has ended.
@@ -127,12 +130,17 @@ gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Elemen
     }
 }
 
-// The best of the decoded values; of equal ones the first.
-static __device__ int best_of(const float* values) {
+// The best of the decoded values of legal actions; of equal ones, or of none that is a number, the first.
+static __device__ int best_of(const float* values, const u8* legal) {
     int best = 0;
+#if MASK_BYTES
+    for (int action = ACTIONS - 1; action >= 0; action--) {
+        if (is_legal(legal, action)) best = action;
+    }
+#endif
     float most = minus_infinity();
     for (int action = 0; action < ACTIONS; action++) {
-        if (values[action] > most) {
+        if (is_legal(legal, action) && values[action] > most) {
             most = values[action];
             best = action;
         }
@@ -170,7 +178,10 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
                 factor *= discount;
             }
             team_sync();
-            const float* next = outputs + (u64)row * PITCH + best_of(values + held * ACTIONS) * agent.outputs;
+            // Of the state that is bootstrapped from; after an end nothing follows, whatever is chosen.
+            const u8* legal = legal_in(agent, sampled.index + (sampled.bootstrap != 0.0f ? N_STEP : 0));
+            const int best = best_of(values + held * ACTIONS, legal);
+            const float* next = outputs + (u64)row * PITCH + best * agent.outputs;
             Codec::target(agent, encoded, sampled.bootstrap, next, targets + row * MAX_OUTPUTS);
         }
         __syncthreads();
@@ -418,7 +429,7 @@ choose(Agent* agents, const float* outputs, const Staged* staged, Decision* deci
     FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.online_state, values))
     __syncthreads();
     if (thread() == 0) {
-        decisions[blockIdx.x].action = best_of(values);
+        decisions[blockIdx.x].action = best_of(values, legal_in(agent, agent.counters->newest));
         decisions[blockIdx.x].not_finite = agent.counters->not_finite;
         // The host watches this number in its own memory: the rest must be there before it.
         __threadfence_system();

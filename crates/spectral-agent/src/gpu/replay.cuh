@@ -24,6 +24,23 @@ static __device__ inline const Element* frame(const Agent& agent, u64 slot) {
     return (const Element*)agent.frames + slot * OBSERVATION;
 }
 
+// The legal actions in the state of a record, a bit each; nothing is there to look at if all actions are always legal.
+static __device__ inline const u8* legal_in(const Agent& agent, u64 index) {
+#if MASK_BYTES
+    return agent.legal + index % agent.capacity * MASK_BYTES;
+#else
+    return nullptr;
+#endif
+}
+
+static __device__ inline bool is_legal(const u8* legal, int action) {
+#if MASK_BYTES
+    return (legal[action / 8] >> action % 8 & 1) != 0;
+#else
+    return true;
+#endif
+}
+
 // The slot `steps` before or after another one; a division of 64 bits takes too long to repeat it.
 static __device__ inline u64 slot_before(const Agent& agent, u64 slot, u64 steps) {
     return slot >= steps ? slot - steps : slot + agent.capacity - steps;

@@ -1,21 +1,28 @@
 //! One agent's replay in a device's memory, or its observations in pinned memory of the host.
 
-use spectral_env::ObservationSpec;
+use spectral_env::{ObservationSpec, TaskSpec};
 use spectral_nn::cuda::{CudaError, Device, Memory};
 
-/// Rings of observations, actions, rewards, flags and scores.
+/// Rings of observations, actions, rewards, flags and scores, and of legal actions if the task says which they are.
 pub(super) struct Ring {
     pub frames: Memory,
     /// Whether they are in the host's memory.
     pub host_resident: bool,
-    /// Rewards, then actions, flags and scores.
+    /// Rewards, then actions, flags and scores, then legal actions.
     pub small: Memory,
     pub capacity: usize,
     /// Bytes of one observation.
     pub frame: usize,
+    /// Bytes of one state's legal actions, or 0.
+    pub mask: usize,
     /// One past the newest complete record, and the first that is not gone, as the device's counters say.
     pub newest: u64,
     pub floor: u64,
+}
+
+/// Bytes of a record without its observation.
+pub(super) fn small_bytes(task: &TaskSpec) -> usize {
+    7 + task.mask_bytes()
 }
 
 /// Bytes of an observation.
@@ -30,19 +37,20 @@ impl Ring {
     /// A ring for `capacity` records; its observations lie in the host's memory if `host_resident`.
     pub fn new(
         device: &Device,
-        spec: ObservationSpec,
+        task: &TaskSpec,
         capacity: usize,
         host_resident: bool,
     ) -> Result<Ring, CudaError> {
-        let frame = frame_bytes(spec);
+        let frame = frame_bytes(task.observation);
         let bytes = capacity * frame;
         let frames = if host_resident { device.pinned(bytes)? } else { device.zeros(bytes)? };
         Ok(Ring {
             frames,
             host_resident,
-            small: device.zeros(7 * capacity)?,
+            small: device.zeros(small_bytes(task) * capacity)?,
             capacity,
             frame,
+            mask: task.mask_bytes(),
             newest: 0,
             floor: 0,
         })
@@ -61,6 +69,16 @@ impl Ring {
         self.small.offset(6 * self.capacity)
     }
 
+    /// Null if the task does not say which actions are legal.
+    pub fn legal(&self) -> u64 {
+        if self.mask > 0 { self.small.offset(7 * self.capacity) } else { 0 }
+    }
+
+    /// Bytes of one record.
+    pub fn record_bytes(&self) -> usize {
+        7 + self.mask + self.frame
+    }
+
     pub fn oldest(&self) -> u64 {
         self.newest.saturating_sub(self.capacity as u64).max(self.floor)
     }
@@ -75,15 +93,17 @@ impl Ring {
 
     /// The fields in the order of [`Replay::write_range`](crate::replay::Replay::write_range): memory, place of its first
     /// record, bytes per record.
-    fn fields(&self) -> [(&Memory, usize, usize); 5] {
+    fn fields(&self) -> impl Iterator<Item = (&Memory, usize, usize)> {
         let n = self.capacity;
-        [
+        let fields = [
             (&self.small, 4 * n, 1),
             (&self.small, 5 * n, 1),
             (&self.small, 6 * n, 1),
             (&self.small, 0, 4),
+            (&self.small, 7 * n, self.mask),
             (&self.frames, 0, self.frame),
-        ]
+        ];
+        fields.into_iter().filter(|(_, _, size)| *size > 0)
     }
 
     /// Appends records in the format of [`Replay::write_range`](crate::replay::Replay::write_range).

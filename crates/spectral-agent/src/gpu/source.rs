@@ -57,6 +57,8 @@ pub struct Shape {
     pub head_in: usize,
     /// Floats from one row of outputs to the next; at least actions × outputs of every codec.
     pub pitch: usize,
+    /// Bytes of one state's legal actions ([`TaskSpec::mask_bytes`](spectral_env::TaskSpec::mask_bytes)); 0 if all always are.
+    pub mask_bytes: usize,
 }
 
 /// The kernels of one group, and what each agent's `Agent` structure needs of them.
@@ -81,7 +83,8 @@ pub struct Source {
 /// use spectral_agent::gpu::source::{Shape, build};
 /// use spectral_env::ObservationSpec;
 /// let observation = ObservationSpec::Vector { len: 4 };
-/// let shape = Shape { batch: 32, n_step: 3, actions: 2, observation, head_at: 80, head_in: 16, pitch: 2 };
+/// let (actions, pitch, mask_bytes) = (2, 2, 0);
+/// let shape = Shape { batch: 32, n_step: 3, actions, observation, head_at: 80, head_in: 16, pitch, mask_bytes };
 /// let source = build(&shape, &[&Clipped, &Clipped])?;
 /// assert_eq!(source.kinds, [0, 0]);
 /// assert!(source.text.contains("struct Clipped"));
@@ -155,6 +158,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
 /// | `MAX_OUTPUTS`, `MAX_ENCODED` | the largest K and E of the group's codecs: strides of targets and of encoded returns |
 /// | `HEAD_AT`, `HEAD_IN` | where the last layer lies within an agent's parameters, and its inputs: weights `[HEAD_IN][ACTIONS * K]`, then `ACTIONS * K` biases |
 /// | `ROW_BYTES` | the size of a sampled transition with its rewards |
+/// | `MASK_BYTES` | the size of one state's legal actions; 0 if all actions are always legal, and then nothing is kept or read |
 fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
     let (vector, channels, height, width) = match shape.observation {
         ObservationSpec::Vector { len } => (1, 1, 1, len),
@@ -177,6 +181,7 @@ fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
         ("HEAD_AT", shape.head_at),
         ("HEAD_IN", shape.head_in),
         ("ROW_BYTES", abi::row_bytes(shape.n_step)),
+        ("MASK_BYTES", shape.mask_bytes),
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }
@@ -207,6 +212,7 @@ mod tests {
         head_at: 100,
         head_in: 16,
         pitch: 42,
+        mask_bytes: 0,
     };
 
     #[test]

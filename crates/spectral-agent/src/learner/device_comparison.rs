@@ -18,6 +18,8 @@ use twin::Twin;
 const BATCH: usize = 8;
 const N_STEP: usize = 3;
 const ACTIONS: usize = 3;
+/// Where legal actions are told: more than fit a byte.
+const MASKED_ACTIONS: usize = 11;
 const CAPACITY: usize = 40;
 const HIDDEN: usize = 6;
 
@@ -35,14 +37,15 @@ macro_rules! ensure {
 }
 use ensure;
 
-/// Compares a group of agents over one life.
+/// Compares a group of agents over one life; if it is `masked`, the task says which actions are legal.
 pub(crate) fn compare(
     agents: &[Variant],
     observation: ObservationSpec,
+    masked: bool,
     runner: Runner,
 ) -> Result<Comparison, Unavailable> {
     let steps = if runner == Runner::Teams { STEPS_IN_TEAMS } else { STEPS };
-    let mut life = Life::new(agents, observation, runner)?;
+    let mut life = Life::new(agents, task(observation, masked), runner)?;
     life.live(steps)?;
     let learning = life.learned.iter().filter(|&&updates| updates > 0).count();
     if learning < life.learners.len() {
@@ -54,13 +57,15 @@ pub(crate) fn compare(
     Ok(Comparison::Agreed { steps, updates: life.learned.iter().sum() })
 }
 
-fn task(observation: ObservationSpec) -> TaskSpec {
+fn task(observation: ObservationSpec, masked: bool) -> TaskSpec {
+    let actions = if masked { MASKED_ACTIONS } else { ACTIONS };
     TaskSpec {
         name: "test".into(),
         observation,
-        actions: (0..ACTIONS).map(|a| a.to_string()).collect(),
+        actions: (0..actions).map(|a| a.to_string()).collect(),
         frames_per_step: 1,
         max_player_score: 3,
+        masks_actions: masked,
     }
 }
 
@@ -68,7 +73,7 @@ fn task(observation: ObservationSpec) -> TaskSpec {
 /// the weights that it begins with.
 fn learner(
     (_, settings, codec): &Variant,
-    observation: ObservationSpec,
+    task: &TaskSpec,
     seed: u64,
     untouched: bool,
 ) -> Result<Learner, String> {
@@ -84,7 +89,7 @@ fn learner(
         learning_rate: 1e-3,
         ..settings.clone()
     };
-    let made = Learner::new(settings, codec.clone(), &task(observation), seed);
+    let made = Learner::new(settings, codec.clone(), task, seed);
     let mut learner = made.map_err(|e| e.to_string())?;
     let mut rng = Stream::new(seed, Purpose::Other, 77);
     for which in [Which::Online, Which::Target].into_iter().filter(|_| !untouched) {
@@ -116,6 +121,7 @@ fn pointer<T>(buffer: &mut [T]) -> *mut c_void {
 /// Everything that a submission passes around.
 struct Life {
     emulator: Emulator,
+    task: TaskSpec,
     observation: ObservationSpec,
     pitch: usize,
     source: Source,
@@ -140,7 +146,8 @@ struct Life {
 }
 
 impl Life {
-    fn new(variants: &[Variant], observation: ObservationSpec, runner: Runner) -> Result<Life, Unavailable> {
+    fn new(variants: &[Variant], task: TaskSpec, runner: Runner) -> Result<Life, Unavailable> {
+        let (observation, actions) = (task.observation, task.actions.len());
         let mut variants = variants.to_vec();
         if let [alone] = variants.as_slice() {
             variants.push(alone.clone());
@@ -150,18 +157,19 @@ impl Life {
         let untouched = (0..variants.len()).filter(zeros).skip(1).last();
         let learners = variants.iter().enumerate();
         let learners = learners
-            .map(|(p, variant)| learner(variant, observation, 3 + p as u64, untouched == Some(p)))
+            .map(|(p, variant)| learner(variant, &task, 3 + p as u64, untouched == Some(p)))
             .collect::<Result<Vec<Learner>, String>>()?;
         let widest = learners.iter().map(|l| l.codec.outputs()).max();
-        let pitch = 5 + ACTIONS * widest.ok_or_else(|| "a group needs at least one agent".to_string())?;
+        let pitch = 5 + actions * widest.ok_or_else(|| "a group needs at least one agent".to_string())?;
         let shape = Shape {
             batch: BATCH,
             n_step: N_STEP,
-            actions: ACTIONS,
+            actions,
             observation,
             head_at: learners[0].network.last_layer_at(),
             head_in: HIDDEN,
             pitch,
+            mask_bytes: task.mask_bytes(),
         };
         let codecs: Vec<&dyn Codec> = learners.iter().map(|l| l.codec.as_ref()).collect();
         let source = build(&shape, &codecs).map_err(|e| e.to_string())?;
@@ -169,7 +177,7 @@ impl Life {
         let mut twins: Vec<Twin> = learners
             .iter()
             .zip(&source.constants)
-            .map(|(learner, constants)| Twin::new(&emulator, learner, constants))
+            .map(|(learner, constants)| Twin::new(&emulator, learner, constants, task.mask_bytes()))
             .collect();
         let agents = twins.iter_mut().zip(&learners).zip(&source.kinds);
         let agents = agents.map(|((twin, learner), &kind)| twin.agent(learner, kind)).collect();
@@ -178,6 +186,7 @@ impl Life {
         // Words: enough for bytes, exactly as many as there are floats.
         let stacked = observation.len() * observation.stack();
         Ok(Life {
+            task,
             observation,
             pitch,
             twins,
@@ -241,12 +250,27 @@ impl Life {
         let reward =
             sign * [0.0, 0.0, 0.3, 1.0, 6.5, 63.0, 700.25, 3e4, 5e6][rng.below((3 + step / 12).min(9))];
         Outcome {
-            action: rng.below(ACTIONS) as u8,
+            action: rng.below(self.task.actions.len()) as u8,
             reward,
             terminal: rng.chance(0.1),
             truncated: rng.chance(0.15),
             player_score: [0, 1, 2, 3, 200][rng.below(5)],
         }
+    }
+
+    /// Stages which actions are legal in what an agent sees, if the task says so: few or many, never none.
+    fn stage_legal(&mut self, p: usize) {
+        if !self.task.masks_actions {
+            return;
+        }
+        let (actions, rng) = (self.task.actions.len(), &mut self.rng);
+        let mut legal = ActionMask::none();
+        let share = rng.unit_f64();
+        (0..actions).filter(|_| rng.chance(share)).for_each(|action| legal.allow(action));
+        legal.allow(rng.below(actions));
+        let seen = &mut self.twins[p].legal_seen;
+        let bytes = seen.len();
+        seen.copy_from_slice(&legal.to_bytes()[..bytes]);
     }
 
     /// Stages an outcome and an observation for everybody, and tells the learners the outcomes.
@@ -268,6 +292,7 @@ impl Life {
             if active && !first {
                 self.learners[p].record(outcome);
             }
+            self.stage_legal(p);
         }
         let vector = matches!(self.observation, ObservationSpec::Vector { .. });
         for word in self.seen.iter_mut() {
@@ -312,6 +337,7 @@ impl Life {
                 Observation::Planes(to) => to.copy_from_slice(&bytes[p * len..][..len]),
                 Observation::Vector(to) => to.copy_from_slice(&floats[p * len..][..len]),
             }
+            learner.allow(&ActionMask::from_bytes(self.twins[p].legal_seen));
             wanted[p] = Some(learner.act());
             let current = learner.buffers.current.samples();
             let row = learner.network.forward(Which::Online, current, 1);
@@ -355,12 +381,13 @@ impl Life {
     fn check_records(&mut self) -> Result<(), String> {
         for ((learner, twin), name) in self.learners.iter().zip(&self.twins).zip(&self.names) {
             let failed = |e: spectral_core::bytes::StateError| format!("{name}: {e}");
-            let mut copy = Replay::new(self.observation, CAPACITY, N_STEP);
+            let mut copy = Replay::of_task(&self.task, CAPACITY, N_STEP);
             let mut counters = StateWriter::default();
             learner.replay.save(&mut counters);
             copy.restore(&mut StateReader::new(&counters.into_bytes())).map_err(failed)?;
             let mut records = [&*twin.actions, &*twin.flags, &*twin.scores].concat();
             records.extend(twin.rewards.iter().flat_map(|r| r.to_le_bytes()));
+            records.extend(&*twin.legal);
             records.extend(&*twin.bytes);
             records.extend(twin.floats.iter().flat_map(|x| x.to_le_bytes()));
             copy.read_range(0, CAPACITY as u64, &records).map_err(failed)?;

@@ -11,6 +11,7 @@ fn task(actions: usize) -> TaskSpec {
         actions: (0..actions).map(|a| a.to_string()).collect(),
         frames_per_step: 1,
         max_player_score: 3,
+        masks_actions: false,
     }
 }
 
@@ -172,8 +173,8 @@ fn the_greedy_action_is_that_of_the_summed_values() {
     let (_, codec) = configure("spectral max_frequency=2", settings()).unwrap();
     // Action 0 is best in heads 0 and 1, action 1 in the sum.
     let outputs = [0.9, 0.9, 0.0, 0.0, 0.0, 0.7];
-    assert_eq!(greedy(codec.as_ref(), &outputs, &[]), (1, 2.8));
-    assert_eq!(greedy(&Clipped, &[1.0, 1.0, 0.5], &[]).0, 0, "of equals the first");
+    assert_eq!(greedy(codec.as_ref(), &outputs, &[], None), (1, 2.8));
+    assert_eq!(greedy(&Clipped, &[1.0, 1.0, 0.5], &[], None).0, 0, "of equals the first");
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn double_q_learning_chooses_with_the_online_network() {
             let outputs = agent.network.forward(which, agent.buffers.next_states.samples(), 32);
             outputs
                 .chunks(2 * k)
-                .map(|row| greedy(agent.codec.as_ref(), row, &agent.online_state).0)
+                .map(|row| greedy(agent.codec.as_ref(), row, &agent.online_state, None).0)
                 .collect()
         };
         let (online, target) = (chosen_by(Which::Online), chosen_by(Which::Target));

@@ -4,7 +4,7 @@ use super::{Decision, DeviceFailure, Group, ObservationRef};
 use crate::learner::Learner;
 use crate::replay::{Observations, Outcome};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::Observation;
+use spectral_env::{ActionMask, Observation};
 use std::ops::Range;
 
 /// Learners that step together, one after the other, on the thread that submits.
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// let learner = Learner::new(settings, codec, env.spec(), 1)?;
 /// let mut group = CpuGroup::new(vec![learner]);
 /// let seen = vec![0.5; env.spec().observation.len()];
-/// group.stage(0, None, Some(ObservationRef::Floats(&seen)));
+/// group.stage(0, None, Some(ObservationRef::Floats(&seen)), None);
 /// group.submit(false, false)?;
 /// assert!(group.wait()?[0].action < 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,6 +31,7 @@ pub struct CpuGroup {
 struct LockstepAgent {
     learner: Learner,
     observation: Observations,
+    legal: Option<ActionMask>,
     outcome: Option<Outcome>,
     staged: bool,
     /// As in [`Decision`]. It is known only after the answer was given, so the next answer reports it.
@@ -42,7 +43,14 @@ impl CpuGroup {
     pub fn new(learners: Vec<Learner>) -> Self {
         let member = |learner: Learner| {
             let observation = Observations::new(learner.replay().spec(), 1);
-            LockstepAgent { learner, observation, outcome: None, staged: false, not_finite: None }
+            LockstepAgent {
+                learner,
+                observation,
+                legal: None,
+                outcome: None,
+                staged: false,
+                not_finite: None,
+            }
         };
         let members: Vec<LockstepAgent> = learners.into_iter().map(member).collect();
         CpuGroup { decisions: vec![Decision::default(); members.len()], members }
@@ -69,6 +77,9 @@ impl LockstepAgent {
             (Observation::Vector(to), Observations::Floats(from)) => to.copy_from_slice(from),
             _ => unreachable!("the buffer is made from the replay's own spec"),
         }
+        if let Some(legal) = &self.legal {
+            self.learner.allow(legal);
+        }
         self.learner.act()
     }
 }
@@ -78,7 +89,13 @@ impl Group for CpuGroup {
         self.members.len()
     }
 
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
+    fn stage(
+        &mut self,
+        agent: usize,
+        outcome: Option<Outcome>,
+        observation: Option<ObservationRef<'_>>,
+        legal: Option<&ActionMask>,
+    ) {
         let member = &mut self.members[agent];
         match (observation, &mut member.observation) {
             (Some(ObservationRef::Bytes(from)), Observations::Bytes(to)) => to.copy_from_slice(from),
@@ -86,7 +103,7 @@ impl Group for CpuGroup {
             (None, _) => panic!("no buffer was lent that the observation could be in"),
             _ => panic!("the observation is not of the kind that the task says"),
         }
-        (member.outcome, member.staged) = (outcome, true);
+        (member.legal, member.outcome, member.staged) = (legal.copied(), outcome, true);
     }
 
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {

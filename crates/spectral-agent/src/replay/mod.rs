@@ -2,7 +2,8 @@
 //!
 //! A stored transition is the observation *before* the action, the action, the raw reward, flags and the player's score: at
 //! Atari size 7056 + 7 bytes, not the 56 KB of two stacks of four. Stacks and n-step returns are put together when a
-//! minibatch is drawn.
+//! minibatch is drawn. Where a task says which actions are legal, a transition holds those of its observation too, one bit
+//! per action: the maximum over a next state needs them.
 
 mod observations;
 mod sumtree;
@@ -12,7 +13,7 @@ pub use sumtree::SumTree;
 
 use crate::codecs::Codec;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::{Observation, ObservationSpec};
+use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
 
 /// What follows an action, as the learner sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,7 +62,7 @@ pub struct Sampled {
 ///
 /// ```
 /// use spectral_agent::replay::{Outcome, Replay};
-/// use spectral_env::{Observation, ObservationSpec};
+/// use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
 /// let mut replay = Replay::new(ObservationSpec::Vector { len: 2 }, 100, 3);
 /// if let Observation::Vector(v) = replay.observation() { v.copy_from_slice(&[0.1, 0.2]) }
 /// replay.record(Outcome { reward: 1.0, ..Default::default() });
@@ -77,15 +78,40 @@ pub struct Replay {
     rewards: Vec<f32>,
     flags: Vec<u8>,
     scores: Vec<u8>,
+    /// `mask_bytes` per record: which actions are legal in the state that was observed.
+    legal: Vec<u8>,
+    mask_bytes: usize,
     newest: u64,
     /// Records before this one are gone, though the ring had room for them.
     floor: u64,
     /// The next observation begins an episode.
     starting: bool,
+    /// Whether the legal actions of the current observation are still to be told.
+    untold: bool,
 }
 
 impl Replay {
-    /// An empty ring for `capacity` transitions.
+    /// An empty ring for `capacity` transitions of a task, with the legal actions if the task says which they are.
+    ///
+    /// ```
+    /// use spectral_agent::replay::{Outcome, Replay};
+    /// use spectral_env::{ActionMask, TaskSpec};
+    /// let task = TaskSpec::vector("mine", 2, &["left", "right"]).masking();
+    /// let mut replay = Replay::of_task(&task, 100, 3);
+    /// replay.observation().vector().fill(0.5);
+    /// let mut legal = ActionMask::all(2);
+    /// legal.forbid(0);
+    /// replay.allow(&legal);
+    /// replay.record(Outcome { action: 1, ..Default::default() });
+    /// assert_eq!(replay.legal(0).map(|legal| legal.first()), Some(Some(1)));
+    /// ```
+    pub fn of_task(task: &TaskSpec, capacity: usize, n_step: usize) -> Self {
+        let mask_bytes = task.mask_bytes();
+        let legal = vec![0; capacity * mask_bytes];
+        Replay { legal, mask_bytes, ..Self::new(task.observation, capacity, n_step) }
+    }
+
+    /// An empty ring for `capacity` transitions of a task in which every action is always legal.
     pub fn new(spec: ObservationSpec, capacity: usize, n_step: usize) -> Self {
         Replay {
             spec,
@@ -96,19 +122,23 @@ impl Replay {
             rewards: vec![0.0; capacity],
             flags: vec![0; capacity],
             scores: vec![0; capacity],
+            legal: Vec::new(),
+            mask_bytes: 0,
             newest: 0,
             floor: 0,
             starting: true,
+            untold: false,
         }
     }
 
-    /// Bytes that one transition takes.
-    pub fn bytes_per_record(spec: ObservationSpec) -> usize {
-        let element = match spec {
-            ObservationSpec::Planes { .. } => 1,
-            ObservationSpec::Vector { .. } => 4,
-        };
-        spec.len() * element + 7
+    /// Bytes that one transition of a task takes.
+    pub fn bytes_per_record(task: &TaskSpec) -> usize {
+        record_bytes(task.observation, task.mask_bytes())
+    }
+
+    /// Bytes that one of its transitions takes.
+    pub fn record_bytes(&self) -> usize {
+        record_bytes(self.spec, self.mask_bytes)
     }
 
     /// The shape of an observation.
@@ -139,7 +169,32 @@ impl Replay {
     pub fn observation(&mut self) -> Observation<'_> {
         let (slot, len) = (self.slot(self.newest), self.spec.len());
         self.flags[slot] = if self.starting { START } else { 0 };
+        self.untold = self.mask_bytes > 0;
         self.frames.write(slot * len..(slot + 1) * len)
+    }
+
+    /// Says which actions are legal in the state that was observed, after [`observation`](Replay::observation). Where all are
+    /// always legal, nothing is kept.
+    pub fn allow(&mut self, legal: &ActionMask) {
+        let at = self.slot(self.newest) * self.mask_bytes;
+        self.legal[at..at + self.mask_bytes].copy_from_slice(&legal.to_bytes()[..self.mask_bytes]);
+        self.untold = false;
+    }
+
+    /// The legal actions in the state of a record, or in the current one; `None` if the task does not say.
+    ///
+    /// # Panics
+    /// If those of the current state have not been told.
+    pub fn legal(&self, index: u64) -> Option<ActionMask> {
+        if self.mask_bytes == 0 {
+            return None;
+        }
+        assert!(
+            !self.untold || index != self.newest,
+            "the task says which actions are legal, but nobody told the learner (Learner::allow)"
+        );
+        let at = self.slot(index) * self.mask_bytes;
+        Some(ActionMask::from_bytes(&self.legal[at..at + self.mask_bytes]))
     }
 
     /// The stack that ends with the current observation, for acting.
@@ -149,6 +204,7 @@ impl Replay {
 
     /// Completes the current observation with what its action brought.
     pub fn record(&mut self, outcome: Outcome) {
+        debug_assert!(!self.untold, "the legal actions of what was observed come before the outcome");
         let slot = self.slot(self.newest);
         self.actions[slot] = outcome.action;
         self.rewards[slot] = outcome.reward;
@@ -252,6 +308,11 @@ impl Replay {
         for s in slots() {
             out.extend_from_slice(&self.rewards[s].to_le_bytes());
         }
+        if self.mask_bytes > 0 {
+            slots().for_each(|s| {
+                out.extend_from_slice(&self.legal[s * self.mask_bytes..][..self.mask_bytes]);
+            });
+        }
         for s in slots() {
             match &self.frames {
                 Observations::Bytes(v) => out.extend_from_slice(&v[s * len..][..len]),
@@ -279,14 +340,15 @@ impl Replay {
     /// Puts back what [`write_range`](Replay::write_range) wrote.
     pub fn read_range(&mut self, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
         let n = count as usize;
-        let record = Self::bytes_per_record(self.spec);
+        let (record, mask) = (self.record_bytes(), self.mask_bytes);
         if n.checked_mul(record) != Some(bytes.len()) {
             return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
         }
         let (actions, rest) = bytes.split_at(n);
         let (flags, rest) = rest.split_at(n);
         let (scores, rest) = rest.split_at(n);
-        let (rewards, frames) = rest.split_at(4 * n);
+        let (rewards, rest) = rest.split_at(4 * n);
+        let (legal, frames) = rest.split_at(mask * n);
         let len = self.spec.len();
         for i in 0..n {
             let s = self.slot(first + i as u64);
@@ -294,6 +356,7 @@ impl Replay {
             self.flags[s] = flags[i];
             self.scores[s] = scores[i];
             self.rewards[s] = read_f32(&rewards[4 * i..]);
+            self.legal[s * mask..][..mask].copy_from_slice(&legal[i * mask..][..mask]);
             match &mut self.frames {
                 Observations::Bytes(v) => v[s * len..][..len].copy_from_slice(&frames[i * len..][..len]),
                 Observations::Floats(v) => {
@@ -305,6 +368,15 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// Action, flags, score and reward, then the legal actions and the observation.
+fn record_bytes(spec: ObservationSpec, mask_bytes: usize) -> usize {
+    let element = match spec {
+        ObservationSpec::Planes { .. } => 1,
+        ObservationSpec::Vector { .. } => 4,
+    };
+    7 + mask_bytes + spec.len() * element
 }
 
 fn read_f32(bytes: &[u8]) -> f32 {

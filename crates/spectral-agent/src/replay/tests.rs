@@ -156,8 +156,56 @@ proptest! {
 #[test]
 fn an_atari_transition_takes_little_more_than_its_screen() {
     let spec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
-    assert!(Replay::bytes_per_record(spec) <= 7200);
-    assert_eq!(Replay::bytes_per_record(spec), 7063);
+    let task = TaskSpec::new("atari", spec, &["a"; 18]);
+    assert_eq!(Replay::bytes_per_record(&task), 7063);
+    assert_eq!(Replay::bytes_per_record(&task.masking()), 7066, "a bit per action");
+}
+
+proptest! {
+    /// Legal actions stay with their observation, round the ring and through bytes.
+    #[test]
+    fn legal_actions_survive_the_ring_and_bytes(actions in 1usize..40, steps in 5usize..90, seed in 0u64..1000) {
+        let names = vec!["a"; actions];
+        let task = TaskSpec::vector("masked", 1, &names).masking();
+        let mut replay = Replay::of_task(&task, 40, 2);
+        prop_assert_eq!(replay.record_bytes(), 4 + 7 + actions.div_ceil(8));
+        let mut rng = Stream::new(seed, Purpose::Other, 0);
+        let mut told = vec![];
+        for _ in 0..steps {
+            replay.observation().vector()[0] = 1.0;
+            let mut legal = ActionMask::none();
+            (0..actions).filter(|_| rng.chance(0.5)).for_each(|action| legal.allow(action));
+            replay.allow(&legal);
+            prop_assert_eq!(replay.legal(replay.newest()), Some(legal));
+            replay.record(Outcome::default());
+            told.push(legal);
+        }
+        let (first, count) = (replay.oldest(), replay.newest() - replay.oldest());
+        let mut bytes = vec![];
+        replay.write_range(first, count, &mut bytes);
+        let mut counters = StateWriter::default();
+        replay.save(&mut counters);
+        let mut copy = Replay::of_task(&task, 40, 2);
+        copy.restore(&mut StateReader::new(&counters.into_bytes())).unwrap();
+        copy.read_range(first, count, &bytes).unwrap();
+        for index in first..replay.newest() {
+            prop_assert_eq!(replay.legal(index), Some(told[index as usize]));
+            prop_assert_eq!(copy.legal(index), Some(told[index as usize]));
+        }
+        // What a task without masks wrote is refused, and so is the reverse.
+        let mut plain = Replay::new(task.observation, 40, 2);
+        prop_assert!(plain.read_range(first, count, &bytes).is_err());
+        prop_assert_eq!(plain.legal(0), None);
+    }
+}
+
+#[test]
+#[should_panic(expected = "Learner::allow")]
+fn legal_actions_that_nobody_told_are_missed() {
+    let task = TaskSpec::vector("masked", 1, &["a", "b"]).masking();
+    let mut replay = Replay::of_task(&task, 10, 1);
+    replay.observation().vector()[0] = 1.0;
+    replay.legal(0);
 }
 
 #[test]

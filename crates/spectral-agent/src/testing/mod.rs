@@ -183,7 +183,20 @@ pub fn compare_group(
     observation: ObservationSpec,
     runner: Runner,
 ) -> Result<Comparison, String> {
-    match device_comparison::compare(agents, observation, runner) {
+    said(device_comparison::compare(agents, observation, false, runner))
+}
+
+/// As [`compare_group`], on a task that says which actions are legal: acting and targets keep to them on both sides.
+pub fn compare_masked_group(
+    agents: &[Variant],
+    observation: ObservationSpec,
+    runner: Runner,
+) -> Result<Comparison, String> {
+    said(device_comparison::compare(agents, observation, true, runner))
+}
+
+fn said(compared: Result<Comparison, Unavailable>) -> Result<Comparison, String> {
+    match compared {
         Ok(agreed) => Ok(agreed),
         Err(Unavailable::Skipped(why)) => Ok(Comparison::Skipped(why)),
         Err(Unavailable::Failed(why)) => Err(why),
@@ -218,12 +231,34 @@ pub fn compile_device_code(
     observation: ObservationSpec,
     batch: usize,
 ) -> Result<Compilation, String> {
+    compile(codecs, observation, batch, false)
+}
+
+/// As [`compile_device_code`], for a task that says which actions are legal.
+#[cfg(feature = "cuda")]
+pub fn compile_masked_device_code(
+    codecs: &[&dyn Codec],
+    observation: ObservationSpec,
+    batch: usize,
+) -> Result<Compilation, String> {
+    compile(codecs, observation, batch, true)
+}
+
+#[cfg(feature = "cuda")]
+fn compile(
+    codecs: &[&dyn Codec],
+    observation: ObservationSpec,
+    batch: usize,
+    masked: bool,
+) -> Result<Compilation, String> {
     use crate::gpu::source::{Shape, build};
     const ACTIONS: usize = 18;
     let outputs =
         codecs.iter().map(|codec| codec.outputs()).max().ok_or("a group needs at least one codec")?;
     let pitch = ACTIONS * outputs;
-    let shape = Shape { batch, n_step: 3, actions: ACTIONS, observation, head_at: 0, head_in: 512, pitch };
+    let mask_bytes = if masked { ACTIONS.div_ceil(8) } else { 0 };
+    let (n_step, head_at, head_in) = (3, 0, 512);
+    let shape = Shape { batch, n_step, actions: ACTIONS, observation, head_at, head_in, pitch, mask_bytes };
     let source = build(&shape, codecs).map_err(|e| e.to_string())?;
     if !spectral_nn::cuda::has_compiler() {
         if std::env::var("SPECTRAL_ORACLES").is_ok_and(|value| value == "1") {

@@ -56,6 +56,7 @@ impl AtariTask {
             actions: actions.iter().map(|action| action.name().to_owned()).collect(),
             frames_per_step: FRAME_SKIP.into(),
             max_player_score: rules.max_player_score(),
+            masks_actions: false,
         };
         let games: Vec<_> =
             games.iter().map(|(game, rom)| AleGame::new(game, rom.clone(), PowerOn::seeded(0))).collect();

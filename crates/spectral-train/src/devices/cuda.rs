@@ -104,7 +104,7 @@ pub(crate) fn need(parts: Parts<'_>, gpu: &Gpu) -> Result<Need, TrainError> {
     for (frames, resident) in frames.into_iter().zip(&need.host_resident) {
         *(if *resident { &mut need.host } else { &mut need.device }) += frames;
     }
-    need.host += 2 * plan.agents.len() as u64 * Replay::bytes_per_record(task.observation) as u64;
+    need.host += 2 * plan.agents.len() as u64 * Replay::bytes_per_record(task) as u64;
     Ok(need)
 }
 

@@ -150,7 +150,7 @@ mod tests {
     fn disk_counts_what_replay_will_hold_and_two_checkpoints() {
         let of = |frames| Forecast::of(&jobs(frames));
         assert_eq!((of(5000).runs, of(5000).frames, of(5000).jobs), (2, 10_000, 1));
-        let record = Replay::bytes_per_record(jobs(1)[0].run.task.observation);
+        let record = Replay::bytes_per_record(&jobs(1)[0].run.task);
         // From 500 to 1,000 steps replay grows; beyond its 2,000 records it does not.
         assert_eq!(of(1000).disk - of(500).disk, 2 * 500 * record as u64);
         assert_eq!(of(9000).disk, of(2000).disk);

@@ -30,6 +30,7 @@ fn registry() -> Registry {
         actions: vec!["left".into(), "a \"quoted\"\n[name], ü".into()],
         frames_per_step: 1,
         max_player_score: 0,
+        masks_actions: false,
     };
     Registry::default().with_task(TaskEntry::new("screens", "", move || Screens(spec()))).unwrap()
 }

@@ -158,7 +158,7 @@ impl<'a> GroupDriver<'a> {
             let mut slot = lock(slot);
             if slot.participates {
                 let outcome = slot.outcome.take();
-                self.group.stage(agent, outcome, slot.observation());
+                self.group.stage(agent, outcome, slot.observation(), slot.actor.legal());
             }
         }
         self.group.submit(update, refresh)?;

@@ -11,6 +11,8 @@ mod actor_slot;
 mod group_driver;
 mod job_board;
 #[cfg(test)]
+mod legal_tests;
+#[cfg(test)]
 mod slow_device_tests;
 #[cfg(test)]
 mod tests;
@@ -148,7 +150,7 @@ impl Population for DevicePopulation {
 
     fn records(&mut self, agent: usize) -> Box<dyn Records + '_> {
         let (group, agent, slot) = self.slot(agent);
-        let bytes_per_record = Replay::bytes_per_record(slot.actor.task().observation);
+        let bytes_per_record = Replay::bytes_per_record(slot.actor.task());
         Box::new(DeviceRecords { group, agent, bytes_per_record })
     }
 

@@ -7,6 +7,7 @@ use crate::store::testing::ScratchDir;
 use spectral_agent::lockstep::{Decision, DeviceFailure, ObservationRef};
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;
+use spectral_env::ActionMask;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -24,9 +25,15 @@ impl Group for SlowDevice {
     fn len(&self) -> usize {
         self.group.len()
     }
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
+    fn stage(
+        &mut self,
+        agent: usize,
+        outcome: Option<Outcome>,
+        observation: Option<ObservationRef<'_>>,
+        legal: Option<&ActionMask>,
+    ) {
         assert!(self.submitted.is_none(), "staged while the device reads");
-        self.group.stage(agent, outcome, observation);
+        self.group.stage(agent, outcome, observation, legal);
     }
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
         (self.submitted, self.ready) = (Some(Instant::now()), false);

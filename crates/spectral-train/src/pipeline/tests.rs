@@ -26,7 +26,7 @@ const SMALL: [&str; 8] = [
 ];
 const FIVE: [&str; 2] = ["agents=spectral,popart,categorical,clipped,compressed", "seeds=4..4"];
 
-fn plan(task: &str, further: &[&str]) -> Plan {
+pub(super) fn plan(task: &str, further: &[&str]) -> Plan {
     let mut config = Configuration::default();
     config.set(&format!("task={task}")).unwrap();
     for pair in SMALL.iter().chain(&FIVE).chain(further) {
@@ -58,7 +58,7 @@ fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[track_caller]
-fn assert_same(found: &Path, expected: &Path) {
+pub(super) fn assert_same(found: &Path, expected: &Path) {
     let (found, expected) = (results(found), results(expected));
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
     for (name, bytes) in &expected {
@@ -67,13 +67,13 @@ fn assert_same(found: &Path, expected: &Path) {
     }
 }
 
-fn train(path: &Path, plan: &Plan, device: DeviceChoice, threads: usize) {
+pub(super) fn train(path: &Path, plan: &Plan, device: DeviceChoice, threads: usize) {
     let mut trainer = create(path, plan.with(|run| (run.device, run.threads) = (device, threads)));
     let outcome = trainer.run().unwrap();
     assert_eq!(outcome.status, Status::Finished);
 }
 
-fn resume(path: &Path, device: DeviceChoice, frames: Option<u64>) -> Vec<String> {
+pub(super) fn resume(path: &Path, device: DeviceChoice, frames: Option<u64>) -> Vec<String> {
     let how = Resumption { device: Some(device), frames, threads: 2, ..Resumption::default() };
     let mut trainer = Trainer::resume(path, &registry(), how).unwrap();
     trainer.run().unwrap();
@@ -190,8 +190,8 @@ fn agents_at_different_steps_are_brought_level() {
     assert_same(&cut, &dir.join("whole"));
 }
 
-/// The built-in tasks, and one that breaks.
-fn registry() -> Registry {
+/// The built-in tasks, and those of tests.
+pub(super) fn registry() -> Registry {
     let broken = || Broken {
         spec: TaskSpec {
             name: "broken".into(),
@@ -199,16 +199,17 @@ fn registry() -> Registry {
             actions: vec!["a".into(), "b".into()],
             frames_per_step: 1,
             max_player_score: 0,
+            masks_actions: false,
         },
         steps: 0,
     };
-    Registry::default()
-        .with_task(TaskEntry::new("broken", "breaks", broken))
-        .and_then(|registry| registry.with_task(TaskEntry::new("unsaved", "forgets", Unsaved::new)))
-        .unwrap()
+    let own =
+        [TaskEntry::new("broken", "breaks", broken), TaskEntry::new("unsaved", "forgets", Unsaved::new)];
+    let tasks = own.into_iter().chain(super::legal_tests::entries());
+    tasks.fold(Registry::default(), |registry, task| registry.with_task(task).unwrap())
 }
 
-fn create(path: &Path, plan: Plan) -> Trainer {
+pub(super) fn create(path: &Path, plan: Plan) -> Trainer {
     let registry = registry();
     Trainer::create(path, registry.resolve_plan(plan).unwrap(), &registry, "test").unwrap()
 }

@@ -1,7 +1,7 @@
 //! What a group needs of a device, and what no device offers.
 
 use super::{AgentSpec, MARGIN};
-use crate::gpu::ring::frame_bytes;
+use crate::gpu::ring::{frame_bytes, small_bytes};
 use crate::gpu::source::{MAX_ROWS, unsupported};
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
@@ -21,7 +21,8 @@ pub fn memory_bytes(
     let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
     let trunk = Trunk::new(first).map_err(|e| DeviceFailure(e.to_string()))?;
     let networks = trunk.memory_bytes(&outputs, specs[0].settings.batch, precision);
-    let rings: u64 = specs.iter().map(|spec| 7 * spec.settings.replay as u64).sum();
+    let small = small_bytes(task) as u64;
+    let rings: u64 = specs.iter().map(|spec| small * spec.settings.replay as u64).sum();
     let frame = frame_bytes(task.observation) as u64;
     let frames = specs.iter().map(|spec| spec.settings.replay as u64 * frame).collect();
     Ok((networks + rings + MARGIN, frames))

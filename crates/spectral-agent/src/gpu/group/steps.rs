@@ -5,7 +5,7 @@ use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, ObservationBuffer, ObservationRef};
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::Observation;
+use spectral_env::{ActionMask, Observation};
 use spectral_nn::abi::from_bytes;
 use spectral_nn::cuda::{CudaError, Weights};
 use std::mem::offset_of;
@@ -23,8 +23,15 @@ impl Group for CudaGroup {
         (!lent).then(|| Box::new(self.observation_buffer(agent)) as Box<dyn ObservationBuffer>)
     }
 
-    fn stage(&mut self, agent: usize, outcome: Option<Outcome>, observation: Option<ObservationRef<'_>>) {
+    fn stage(
+        &mut self,
+        agent: usize,
+        outcome: Option<Outcome>,
+        observation: Option<ObservationRef<'_>>,
+        legal: Option<&ActionMask>,
+    ) {
         self.outcome(agent, outcome);
+        self.set_legal(agent, legal);
         let lent = self.lent[agent];
         assert_eq!(observation.is_none(), lent, "observations lie in the buffer that was lent, if it was");
         let Some(observation) = observation else { return };
@@ -174,7 +181,7 @@ impl Group for CudaGroup {
 
     fn put_records(&mut self, agent: usize, first: u64, count: u64, bytes: &[u8]) -> Result<(), StateError> {
         let ring = &self.members[agent].ring;
-        let record = ring.frame + 7;
+        let record = ring.record_bytes();
         if (count as usize).checked_mul(record) != Some(bytes.len()) || count > ring.capacity as u64 {
             return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
         }

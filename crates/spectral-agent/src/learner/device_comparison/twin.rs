@@ -18,6 +18,9 @@ pub(super) struct Twin {
     pub rewards: &'static mut [f32],
     pub flags: &'static mut [u8],
     pub scores: &'static mut [u8],
+    pub legal: &'static mut [u8],
+    /// What the host staged.
+    pub legal_seen: &'static mut [u8],
     pub online_state: &'static mut [f64],
     pub frozen: &'static mut [f64],
     pub codec: &'static mut [f64],
@@ -26,7 +29,7 @@ pub(super) struct Twin {
 }
 
 impl Twin {
-    pub fn new(emulator: &Emulator, learner: &Learner, constants: &[f64]) -> Self {
+    pub fn new(emulator: &Emulator, learner: &Learner, constants: &[f64], mask_bytes: usize) -> Self {
         let len = CAPACITY * learner.replay.spec().len();
         let vector = matches!(learner.replay.spec(), ObservationSpec::Vector { .. });
         Twin {
@@ -38,6 +41,8 @@ impl Twin {
             rewards: emulator.buffer(vec![0.0; CAPACITY]),
             flags: emulator.buffer(vec![0; CAPACITY]),
             scores: emulator.buffer(vec![0; CAPACITY]),
+            legal: emulator.buffer(vec![0; CAPACITY * mask_bytes]),
+            legal_seen: emulator.buffer(vec![0; mask_bytes]),
             online_state: emulator.buffer(learner.codec.init()),
             frozen: emulator.buffer(learner.codec.init()),
             codec: emulator.buffer(constants.to_vec()),
@@ -66,6 +71,8 @@ impl Twin {
             rewards: at(self.rewards),
             flags: at(self.flags),
             scores: at(self.scores),
+            legal: at(self.legal),
+            legal_seen: at(self.legal_seen),
             online_state: at(self.online_state),
             frozen: at(self.frozen),
             codec: at(self.codec),

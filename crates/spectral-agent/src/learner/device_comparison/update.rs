@@ -24,7 +24,7 @@ impl Life {
                 Which::Online => &learner.buffers.states,
                 Which::Target => &learner.buffers.next_states,
             };
-            let width = ACTIONS * learner.codec.outputs();
+            let width = self.task.actions.len() * learner.codec.outputs();
             let outputs = learner.network.forward(which, stacks.samples(), BATCH);
             for (row, values) in outputs.chunks_exact(width).enumerate() {
                 all[(p * BATCH + row) * self.pitch..][..width].copy_from_slice(values);
@@ -192,7 +192,7 @@ impl Life {
         let magnitude = self.learners[p].make_gradients();
         ensure!(magnitude.is_finite(), "{}: the learner's values are not finite", self.names[p]);
         let (learner, twin) = (&self.learners[p], &self.twins[p]);
-        let width = ACTIONS * learner.codec.outputs();
+        let width = self.task.actions.len() * learner.codec.outputs();
         for row in 0..BATCH {
             for (got, want) in [(last, &learner.buffers.last), (trunk, &learner.buffers.trunk)] {
                 let got = &got[row * self.pitch..][..self.pitch];
