@@ -48,6 +48,16 @@ impl std::fmt::Display for NotFinite {
 
 impl std::error::Error for NotFinite {}
 
+/// What a network sees of these observations: all of a stack at once.
+pub fn network_input(observation: ObservationSpec) -> Input {
+    match observation {
+        ObservationSpec::Planes { channels, height, width, stack } => {
+            Input::Planes { channels: channels * stack, height, width }
+        }
+        ObservationSpec::Vector { len } => Input::Vector { len },
+    }
+}
+
 /// The network that an agent with these settings uses on a task.
 pub fn architecture(
     settings: &AgentSettings,
@@ -60,12 +70,7 @@ pub fn architecture(
         dueling: settings.dueling,
         zero_init: codec.zero_init(),
     };
-    let input = match task.observation {
-        ObservationSpec::Planes { channels, height, width, stack } => {
-            Input::Planes { channels: channels * stack, height, width }
-        }
-        ObservationSpec::Vector { len } => Input::Vector { len },
-    };
+    let input = network_input(task.observation);
     let architecture = match (settings.network, task.observation) {
         (NetworkKind::Auto, ObservationSpec::Planes { .. }) => Architecture::suited(input, head),
         (NetworkKind::Auto | NetworkKind::Mlp, _) => {

@@ -40,6 +40,8 @@ pub struct Network<B: Backend = Cpu> {
     pub(crate) plan: Plan,
     pub(crate) agents: usize,
     pub(crate) max_batch: usize,
+    /// False if the buffers that only training uses have no elements.
+    trains: bool,
     pub(crate) online: B::Floats,
     pub(crate) target: B::Floats,
     pub(crate) adam_m: B::Floats,
@@ -75,10 +77,31 @@ impl<B: Backend> Network<B> {
     /// A population of `agents` networks for batches of up to `max_batch` samples. All parameters are zero until
     /// `init`; nothing is allocated after this.
     pub fn new(
+        backend: B,
+        architecture: Architecture,
+        agents: usize,
+        max_batch: usize,
+    ) -> Result<Self, ArchitectureError> {
+        Self::build(backend, architecture, agents, max_batch, true)
+    }
+
+    /// A population that only computes [`forward`](Self::forward) passes of its online networks, in a fraction of the
+    /// memory. Whatever trains it or reads its target networks panics.
+    pub fn frozen(
+        backend: B,
+        architecture: Architecture,
+        agents: usize,
+        max_batch: usize,
+    ) -> Result<Self, ArchitectureError> {
+        Self::build(backend, architecture, agents, max_batch, false)
+    }
+
+    fn build(
         mut backend: B,
         architecture: Architecture,
         agents: usize,
         max_batch: usize,
+        trains: bool,
     ) -> Result<Self, ArchitectureError> {
         let plan = Plan::new(&architecture)?;
         for (what, size) in [("the number of agents", agents), ("the largest batch", max_batch)] {
@@ -94,41 +117,49 @@ impl<B: Backend> Network<B> {
             return Err(ArchitectureError::TooLarge);
         }
         let layers: Vec<_> = plan.affines().cloned().collect();
-        backend.prepare(&layers, agents, max_batch);
+        if trains {
+            backend.prepare(&layers, agents, max_batch);
+        } else {
+            // Forward passes need no scratch memory, only what is kept for each agent.
+            backend.prepare(&[], agents, max_batch);
+        }
+        let training = usize::from(trains);
         let sizes = std::iter::once(plan.input).chain(plan.trunk.iter().map(|a| a.output_len()));
-        let kept = sizes.map(|size| backend.zeros(samples * size)).collect();
+        let kept = sizes.map(|size| backend.zeros(training * samples * size)).collect();
         let dueling = architecture.head.dueling;
         let outputs = architecture.outputs();
-        let new_outputs = |backend: &mut B| Outputs {
+        let new_outputs = |backend: &mut B, samples: usize| Outputs {
             raw: dueling.then(|| backend.zeros(samples * plan.raw)),
             joined: backend.zeros(samples * outputs),
         };
-        let train_outputs = new_outputs(&mut backend);
-        let acting_outputs = new_outputs(&mut backend);
+        let train_outputs = new_outputs(&mut backend, training * samples);
+        let acting_outputs = new_outputs(&mut backend, samples);
         let widest = samples * plan.widest();
         let parameters = agents * plan.stride;
+        let (learned, sampled) = (training * parameters, training * samples);
         Ok(Network {
             online: backend.zeros(parameters),
-            target: backend.zeros(parameters),
-            adam_m: backend.zeros(parameters),
-            adam_v: backend.zeros(parameters),
-            gradients: backend.zeros(parameters),
+            target: backend.zeros(learned),
+            adam_m: backend.zeros(learned),
+            adam_v: backend.zeros(learned),
+            gradients: backend.zeros(learned),
             steps: vec![0; agents],
             kept,
             kept_batch: 0,
             passing: [backend.zeros(widest), backend.zeros(widest)],
-            deltas: [backend.zeros(widest), backend.zeros(widest)],
+            deltas: [backend.zeros(training * widest), backend.zeros(training * widest)],
             train_outputs,
             outputs: acting_outputs,
-            last_delta: backend.zeros(samples * outputs),
-            trunk_delta: backend.zeros(samples * outputs),
-            raw_last_delta: dueling.then(|| backend.zeros(samples * plan.raw)),
-            raw_trunk_delta: dueling.then(|| backend.zeros(samples * plan.raw)),
+            last_delta: backend.zeros(sampled * outputs),
+            trunk_delta: backend.zeros(sampled * outputs),
+            raw_last_delta: dueling.then(|| backend.zeros(sampled * plan.raw)),
+            raw_trunk_delta: dueling.then(|| backend.zeros(sampled * plan.raw)),
             backend,
             architecture,
             plan,
             agents,
             max_batch,
+            trains,
         })
     }
 
@@ -161,7 +192,10 @@ impl<B: Backend> Network<B> {
         let pass = self.pass(batch);
         let parameters = match which {
             Which::Online => &self.online,
-            Which::Target => &self.target,
+            Which::Target => {
+                self.check_trains();
+                &self.target
+            }
         };
         let [input, output] = &mut self.passing;
         let (mut input, mut output) = (input, output);
@@ -188,6 +222,7 @@ impl<B: Backend> Network<B> {
     /// # Panics
     /// As `forward`.
     pub fn forward_train(&mut self, samples: B::Samples<'_>, batch: usize) -> &B::View {
+        self.check_trains();
         let pass = self.pass(batch);
         self.backend.load(pass, &self.architecture.input, samples, &mut self.kept[0]);
         for (index, layer) in self.plan.trunk.iter().enumerate() {
@@ -261,6 +296,7 @@ impl<B: Backend> Network<B> {
     /// # Panics
     /// If there is not one entry per agent in both slices.
     pub fn adam(&mut self, settings: &[AdamSettings], active: &[bool]) {
+        self.check_trains();
         assert_eq!((settings.len(), active.len()), (self.agents, self.agents), "one entry per agent");
         for (steps, _) in self.steps.iter_mut().zip(active).filter(|(_, active)| **active) {
             *steps += 1;
@@ -277,6 +313,7 @@ impl<B: Backend> Network<B> {
 
     /// Copies an agent's online parameters to its target network.
     pub fn refresh_target(&mut self, agent: usize) {
+        self.check_trains();
         self.check_agent(agent);
         let stride = self.plan.stride;
         self.backend.copy(&self.online, &mut self.target, agent * stride, stride);
@@ -306,6 +343,11 @@ impl<B: Backend> Network<B> {
             self.max_batch
         );
         Pass { agents: self.agents, batch, stride: self.plan.stride }
+    }
+
+    /// Operations write through pointers, which nothing else would keep within empty buffers.
+    fn check_trains(&self) {
+        assert!(self.trains, "a frozen population has no target networks and does not learn");
     }
 
     pub(crate) fn check_agent(&self, agent: usize) {

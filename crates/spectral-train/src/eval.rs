@@ -154,7 +154,7 @@ impl Player {
 }
 
 /// The error for an agent whose model is not there.
-fn no_model(dir: &RunDir, id: &str) -> TrainError {
+pub(crate) fn no_model(dir: &RunDir, id: &str) -> TrainError {
     TrainError::Usage(match dir.why_stopped(id) {
         Some(reason) => format!("{id} has no model: {reason}"),
         None => {

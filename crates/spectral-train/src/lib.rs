@@ -23,6 +23,7 @@ pub mod metrics_writer;
 pub mod model_file;
 pub mod pipeline;
 pub mod plan;
+pub mod policy;
 pub mod population;
 pub mod presets;
 pub mod registry;

@@ -4,16 +4,17 @@
 //! statistics as `codec_state`, and metadata that say what the numbers mean. Version 0.1 wrote `model.bin`, a container of our
 //! own, which is still read.
 
-use crate::config::plain;
+mod description;
+
+pub use description::Description;
+
 use crate::error::TrainError;
+use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::store::safetensors::{self, Dtype, Tensor, TensorFile};
-use crate::store::{Container, StoreError, json_quote, write_atomically};
-use spectral_agent::learner::architecture;
-use spectral_agent::settings::{Setting as _, Values};
+use crate::store::{Container, StoreError, write_atomically};
+use description::shorten;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::{ObservationSpec, TaskSpec};
-use spectral_nn::{Architecture, Layer};
 use std::path::{Path, PathBuf};
 
 /// The file's name in an agent's folder.
@@ -22,32 +23,12 @@ const NAME: &str = "model.safetensors";
 const LEGACY_NAME: &str = "model.bin";
 /// The section of that file.
 const LEGACY_SECTION: &str = "model";
-/// The metadata's version.
-const FORMAT: &str = "spectral-rl 1";
 /// The tensor of the codec's statistics.
 const CODEC_STATE: &str = "codec_state";
+/// The metadata's key of the frames that a model was trained for.
+const FRAMES: &str = "frames";
 /// The metadata's key of the checksum.
 const CHECKSUM: &str = "crc32";
-/// Metadata that must agree with the run, because they determine what the numbers mean.
-const DECISIVE: &[&str] = &[
-    "format",
-    "task",
-    "observation",
-    "actions",
-    "codec",
-    "network",
-    "hidden",
-    "strides",
-    "dueling",
-    "outputs_per_action",
-    "output_order",
-    "discount",
-    "input_scaling",
-];
-/// Also decisive, but compared setting by setting: a codec may gain settings that older files lack.
-const CODEC_SETTINGS: &str = "codec_settings";
-/// Error messages cut longer values.
-const SHOWN: usize = 120;
 /// Error messages list at most this many differences.
 const LISTED: usize = 8;
 
@@ -56,6 +37,104 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
     let [path, legacy] = [NAME, LEGACY_NAME].map(|name| folder.join(name));
     let written = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     if written(&legacy) > written(&path) { legacy } else { path }
+}
+
+/// Whether this is a model of version 0.1.
+pub(crate) fn is_legacy(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == LEGACY_NAME)
+}
+
+/// A model: what a file says of it, and its numbers.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Whose model this is, and what its numbers mean.
+    pub description: Description,
+    /// Frames that it was trained for.
+    pub frames: u64,
+    /// The online network's parameters in the canonical [layout](spectral_nn::layout).
+    pub parameters: Vec<f32>,
+    /// The codec's statistics.
+    pub codec_state: Vec<f64>,
+}
+
+impl Model {
+    /// The model of one agent of a run, from the bytes of
+    /// [`Population::save_model`](crate::population::Population::save_model).
+    pub fn of(run: &ResolvedRun, agent: usize, frames: u64, model: &[u8]) -> Result<Self, StateError> {
+        let mut from = StateReader::new(model);
+        let (parameters, codec_state) = (from.f32s()?, from.f64s()?);
+        from.finish()?;
+        let description = Description::of(run, agent).map_err(|e| StateError(e.to_string()))?;
+        let expected = [description.network().parameters(), description.codec().init().len()];
+        let found = [parameters.len(), codec_state.len()];
+        if found != expected {
+            return Err(StateError(format!(
+                "{} parameters and {} codec statistics, {} and {} expected",
+                found[0], found[1], expected[0], expected[1]
+            )));
+        }
+        Ok(Model { description, frames, parameters, codec_state })
+    }
+
+    /// Reads a model file by what it says of itself: no run is needed, only the codec.
+    ///
+    /// A file that says too little, contradicts itself, is damaged or holds numbers that are not finite is refused.
+    pub fn load(path: &Path, registry: &Registry) -> Result<Self, TrainError> {
+        let mut file = TensorFile::open(path).map_err(|e| alone(path, e))?;
+        let unfit = |detail: String| StoreError::Model { path: path.into(), detail };
+        let description = Description::read(file.metadata(), registry).map_err(|e| alone(path, unfit(e)))?;
+        let frames = file.metadata().iter().find(|(key, _)| key == FRAMES).map(|(_, value)| value.parse());
+        let Some(Ok(frames)) = frames else {
+            return Err(alone(path, unfit(format!("its metadata do not say '{FRAMES}'"))));
+        };
+        read_model(path, &mut file, description, frames).map_err(|e| alone(path, e))
+    }
+
+    /// Whether every number is finite. A model of which this is not true cannot act.
+    pub fn is_finite(&self) -> bool {
+        self.parameters.iter().all(|x| x.is_finite()) && self.codec_state.iter().all(|x| x.is_finite())
+    }
+
+    /// Writes the file, atomically. Equal models give equal files.
+    pub fn write(&self, path: &Path) -> Result<(), TrainError> {
+        write_model(path, &self.description, self.frames, &self.parameters, &self.codec_state)
+    }
+}
+
+/// A model file that is read without its run cannot be written again by resuming one.
+fn alone(path: &Path, error: StoreError) -> TrainError {
+    match error {
+        StoreError::Model { detail, .. } => TrainError::Data(format!(
+            "{} cannot be used as a model by itself: {detail}; give a `model.safetensors` as this version writes it",
+            path.display()
+        )),
+        other => other.into(),
+    }
+}
+
+/// Writes a model whose parts are in several places.
+pub(crate) fn write_model(
+    path: &Path,
+    description: &Description,
+    frames: u64,
+    parameters: &[f32],
+    codec_state: &[f64],
+) -> Result<(), TrainError> {
+    let bytes = codec_state.iter().flat_map(|x| x.to_le_bytes()).collect();
+    // First, because its elements are the largest.
+    let state = Tensor { name: CODEC_STATE.into(), dtype: Dtype::F64, shape: vec![codec_state.len()], bytes };
+    let mut tensors = vec![state];
+    for tensor in description.tensors() {
+        let bytes = tensor.places().flat_map(|place| parameters[place].to_le_bytes()).collect();
+        let (name, shape) = (tensor.name.clone(), tensor.shape.clone());
+        tensors.push(Tensor { name, dtype: Dtype::F32, shape, bytes });
+    }
+    let mut metadata = description.metadata();
+    metadata.push((FRAMES, frames.to_string()));
+    let mut pairs: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let checksum = checksum(&pairs, &tensors);
+    pairs.push((CHECKSUM, &checksum));
+    Ok(write_atomically(path, |out| safetensors::write(out, &pairs, &tensors))?)
 }
 
 /// Writes the model of one agent into its folder, from the bytes of
@@ -70,33 +149,11 @@ pub fn write(
     model: &[u8],
 ) -> Result<(), TrainError> {
     let path = folder.join(NAME);
-    let unfit = |e: StateError| StoreError::state(&path, &e);
-    let mut from = StateReader::new(model);
-    let (parameters, codec_state) = (from.f32s().map_err(unfit)?, from.f64s().map_err(unfit)?);
-    from.finish().map_err(unfit)?;
-    if !parameters.iter().all(|x| x.is_finite()) || !codec_state.iter().all(|x| x.is_finite()) {
-        return remove(&path).and_then(|()| remove(&folder.join(LEGACY_NAME)));
+    let model = Model::of(run, agent, frames, model).map_err(|e| StoreError::state(&path, &e))?;
+    match model.is_finite() {
+        true => model.write(&path)?,
+        false => remove(&path)?,
     }
-    let description = Description::of(run, agent)?;
-    if parameters.len() != description.network.parameters() {
-        let (found, expected) = (parameters.len(), description.network.parameters());
-        return Err(unfit(StateError(format!("{found} parameters, {expected} expected"))).into());
-    }
-    let bytes = codec_state.iter().flat_map(|x| x.to_le_bytes()).collect();
-    // First, because its elements are the largest.
-    let state = Tensor { name: CODEC_STATE.into(), dtype: Dtype::F64, shape: vec![codec_state.len()], bytes };
-    let mut tensors = vec![state];
-    for tensor in &description.tensors {
-        let bytes = tensor.places().flat_map(|place| parameters[place].to_le_bytes()).collect();
-        let (name, shape) = (tensor.name.clone(), tensor.shape.clone());
-        tensors.push(Tensor { name, dtype: Dtype::F32, shape, bytes });
-    }
-    let mut metadata = description.metadata;
-    metadata.push(("frames", frames.to_string()));
-    let mut pairs: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    let checksum = checksum(&pairs, &tensors);
-    pairs.push((CHECKSUM, &checksum));
-    write_atomically(&path, |out| safetensors::write(out, &pairs, &tensors))?;
     remove(&folder.join(LEGACY_NAME))
 }
 
@@ -113,40 +170,52 @@ fn remove(path: &Path) -> Result<(), TrainError> {
 /// A model of another format, task, codec or network is refused, and the error lists the differences. So is a model that is
 /// damaged or holds numbers that are not finite. The agent's name and seed may differ.
 pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, TrainError> {
-    if path.file_name().is_some_and(|name| name == LEGACY_NAME) {
+    if is_legacy(path) {
         return Ok(Container::open(path)?.section(LEGACY_SECTION)?);
     }
-    let description = Description::of(run, agent)?;
     let mut file = TensorFile::open(path)?;
+    let model = read_model(path, &mut file, Description::of(run, agent)?, 0)?;
+    let mut out = StateWriter::default();
+    out.f32s(&model.parameters);
+    out.f64s(&model.codec_state);
+    Ok(out.into_bytes())
+}
+
+/// Reads what a file holds if all of it is as the description says.
+fn read_model(
+    path: &Path,
+    file: &mut TensorFile,
+    description: Description,
+    frames: u64,
+) -> Result<Model, StoreError> {
     let wrong = |detail: String| StoreError::Model { path: path.into(), detail };
     let mut differences = description.compare_metadata(file.metadata());
-    let expected = description.expected_tensors();
-    differences.extend(compare_tensors(&file, &expected));
+    differences.extend(compare_tensors(file, &expected_tensors(&description)));
     if !differences.is_empty() {
         // In a model of another network every tensor differs.
         let more = differences.len().saturating_sub(LISTED);
         differences.truncate(LISTED);
         differences.extend((more > 0).then(|| format!("{more} more differences")));
-        return Err(wrong(differences.join("; ")).into());
+        return Err(wrong(differences.join("; ")));
     }
     let entries = file.entries().to_vec();
     let tensors = entries.iter().map(|entry| file.read(entry)).collect::<Result<Vec<_>, _>>()?;
     let find = |name: &str| tensors.iter().find(|tensor| tensor.name == name);
     let not_finite = |name: &str| wrong(format!("{name} holds a number that is not finite"));
-    let mut parameters = vec![0.0; description.network.parameters()];
-    for tensor in &description.tensors {
+    let mut parameters = vec![0.0; description.network().parameters()];
+    for tensor in description.tensors() {
         let bytes = find(&tensor.name).map_or(&[][..], |found| &found.bytes);
         for (place, value) in tensor.places().zip(bytes.as_chunks().0) {
             parameters[place] = f32::from_le_bytes(*value);
         }
         if !tensor.places().all(|place| parameters[place].is_finite()) {
-            return Err(not_finite(&tensor.name).into());
+            return Err(not_finite(&tensor.name));
         }
     }
     let state = find(CODEC_STATE).map_or(&[][..], |found| &found.bytes);
-    let state: Vec<f64> = state.as_chunks().0.iter().map(|value| f64::from_le_bytes(*value)).collect();
-    if !state.iter().all(|value| value.is_finite()) {
-        return Err(not_finite(CODEC_STATE).into());
+    let codec_state: Vec<f64> = state.as_chunks().0.iter().map(|value| f64::from_le_bytes(*value)).collect();
+    if !codec_state.iter().all(|value| value.is_finite()) {
+        return Err(not_finite(CODEC_STATE));
     }
     // Programs that edit a model leave the checksum out.
     let pairs = file.metadata().iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -155,13 +224,10 @@ pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, Tra
         let found = checksum(&others, &tensors);
         if found != recorded {
             let recorded = shorten(recorded);
-            return Err(wrong(format!("its checksum is {found}, but its metadata say {recorded}")).into());
+            return Err(wrong(format!("its checksum is {found}, but its metadata say {recorded}")));
         }
     }
-    let mut out = StateWriter::default();
-    out.f32s(&parameters);
-    out.f64s(&state);
-    Ok(out.into_bytes())
+    Ok(Model { description, frames, parameters, codec_state })
 }
 
 /// The checksum of everything else in the file: of `key NUL value NUL` for every pair, sorted by key, then of
@@ -181,85 +247,11 @@ fn checksum(metadata: &[(&str, &str)], tensors: &[Tensor]) -> String {
     format!("{:08x}", crc.finalize())
 }
 
-/// What a model file of one agent says and holds.
-struct Description {
-    network: Architecture,
-    tensors: Vec<spectral_nn::Tensor>,
-    codec_state: usize,
-    codec_settings: Values,
-    metadata: Vec<(&'static str, String)>,
-}
-
-impl Description {
-    fn of(run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
-        let (plan, codec) = (&run.plan.agents[agent], run.codecs[agent].as_ref());
-        let network = architecture(&plan.settings, &run.task, codec)?;
-        let tensors = network.tensors().map_err(|e| TrainError::Usage(e.to_string()))?;
-        let task = &run.task;
-        let metadata = vec![
-            ("format", FORMAT.into()),
-            ("task", run.plan.task.clone()),
-            ("task_settings", run.plan.task_settings.to_toml()),
-            ("observation", observation(task)),
-            ("input_scaling", input_scaling(task).into()),
-            ("actions", list(task.actions.iter().map(|action| json_quote(action)))),
-            ("agent", plan.agent.clone()),
-            ("seed", plan.seed.to_string()),
-            ("codec", plan.codec.clone()),
-            (CODEC_SETTINGS, plan.codec_settings.to_toml()),
-            ("outputs_per_action", codec.outputs().to_string()),
-            ("output_order", "[action][output]".into()),
-            ("discount", plan.settings.discount.show()),
-            ("network", kind(&network).into()),
-            ("hidden", list(network.layers.iter().map(|layer| width(layer).to_string()))),
-            ("strides", list(network.layers.iter().filter_map(stride).map(|stride| stride.to_string()))),
-            ("dueling", network.head.dueling.to_string()),
-        ];
-        let codec_settings = plan.codec_settings.clone();
-        Ok(Description { network, tensors, codec_state: codec.init().len(), codec_settings, metadata })
-    }
-
-    /// Name, type and shape of everything in the file.
-    fn expected_tensors(&self) -> Vec<(&str, Dtype, Vec<usize>)> {
-        let state = (CODEC_STATE, Dtype::F64, vec![self.codec_state]);
-        let parameters = self.tensors.iter().map(|t| (t.name.as_str(), Dtype::F32, t.shape.clone()));
-        std::iter::once(state).chain(parameters).collect()
-    }
-
-    fn compare_metadata(&self, found: &[(String, String)]) -> Vec<String> {
-        let value = |key: &str| found.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str());
-        let mut differences = Vec::new();
-        for (key, expected) in self.metadata.iter().filter(|(key, _)| DECISIVE.contains(key)) {
-            match value(key) {
-                Some(found) if found == expected => {}
-                Some(found) => {
-                    differences.push(format!(
-                        "its {key} is '{}', not '{}'",
-                        shorten(found),
-                        shorten(expected)
-                    ));
-                }
-                None => differences.push(format!("its metadata lacks '{key}'")),
-            }
-        }
-        match value(CODEC_SETTINGS).map(str::parse::<toml::Table>) {
-            None => differences.push(format!("its metadata lacks '{CODEC_SETTINGS}'")),
-            Some(Err(_)) => differences.push(format!("its {CODEC_SETTINGS} are not TOML")),
-            Some(Ok(found)) => {
-                let own: toml::Table = self.codec_settings.to_toml().parse().unwrap_or_default();
-                for (key, value) in found {
-                    if own.get(&key) != Some(&value) {
-                        let show =
-                            |value: Option<&toml::Value>| value.and_then(plain).unwrap_or("unknown".into());
-                        let (found, expected) = (show(Some(&value)), show(own.get(&key)));
-                        let (key, found) = (shorten(&key), shorten(&found));
-                        differences.push(format!("its codec's {key} is {found}, not {expected}"));
-                    }
-                }
-            }
-        }
-        differences
-    }
+/// Name, type and shape of everything in the file.
+fn expected_tensors(description: &Description) -> Vec<(&str, Dtype, Vec<usize>)> {
+    let state = (CODEC_STATE, Dtype::F64, vec![description.codec().init().len()]);
+    let parameters = description.tensors().iter().map(|t| (t.name.as_str(), Dtype::F32, t.shape.clone()));
+    std::iter::once(state).chain(parameters).collect()
 }
 
 fn compare_tensors(file: &TensorFile, expected: &[(&str, Dtype, Vec<usize>)]) -> Vec<String> {
@@ -279,59 +271,6 @@ fn compare_tensors(file: &TensorFile, expected: &[(&str, Dtype, Vec<usize>)]) ->
     let more = file.entries().iter().filter(|entry| expected.iter().all(|(name, ..)| *name != entry.name));
     differences.extend(more.map(|entry| format!("its tensor {} is not expected", shorten(&entry.name))));
     differences
-}
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.into(),
-    }
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    format!("[{}]", items.collect::<Vec<_>>().join(", "))
-}
-
-fn observation(task: &TaskSpec) -> String {
-    match task.observation {
-        ObservationSpec::Planes { channels, height, width, stack } => format!(
-            "{{\"channels\": {channels}, \"height\": {height}, \"width\": {width}, \"stack\": {stack}}}"
-        ),
-        ObservationSpec::Vector { len } => format!("{{\"length\": {len}}}"),
-    }
-}
-
-fn input_scaling(task: &TaskSpec) -> &'static str {
-    match task.observation {
-        ObservationSpec::Planes { .. } => "bytes/255",
-        ObservationSpec::Vector { .. } => "none",
-    }
-}
-
-/// The network's name among the settings.
-fn kind(network: &Architecture) -> &'static str {
-    let (input, head) = (network.input.clone(), network.head.clone());
-    if *network == Architecture::nature(input.clone(), head.clone()) {
-        "nature"
-    } else if *network == Architecture::small_cnn(input, head) {
-        "small-cnn"
-    } else {
-        "mlp"
-    }
-}
-
-fn width(layer: &Layer) -> usize {
-    match *layer {
-        Layer::Conv { filters, .. } => filters,
-        Layer::Linear { units } => units,
-    }
-}
-
-fn stride(layer: &Layer) -> Option<usize> {
-    match *layer {
-        Layer::Conv { stride, .. } => Some(stride),
-        Layer::Linear { .. } => None,
-    }
 }
 
 #[cfg(test)]

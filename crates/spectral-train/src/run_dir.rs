@@ -215,6 +215,15 @@ impl RunDir {
         plan.agents.iter().map(left).sum()
     }
 
+    /// Frames that an agent had seen when the state was last written.
+    pub fn frames(&self, id: &str) -> u64 {
+        let state = self.state();
+        let agents = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
+        let agent = agents.iter().find(|agent| agent.get("id").and_then(toml::Value::as_str) == Some(id));
+        let frames = agent.and_then(|agent| agent.get("frames")?.as_integer());
+        frames.and_then(|frames| u64::try_from(frames).ok()).unwrap_or(0)
+    }
+
     /// Why training stopped this agent, if it did.
     pub fn why_stopped(&self, id: &str) -> Option<String> {
         let state = self.state();

@@ -1,9 +1,10 @@
+use super::description::CODEC_SETTINGS;
 use super::*;
 use crate::config::Configuration;
 use crate::registry::Registry;
 use crate::store::testing::ScratchDir;
 use spectral_core::rng::{Purpose, Stream};
-use spectral_env::{Env, Observation, Step, TaskEntry};
+use spectral_env::{Env, Observation, ObservationSpec, Step, TaskEntry, TaskSpec};
 use std::io::{Seek, SeekFrom, Write as _};
 
 /// A task with pictures that are just large enough for the Nature network.
@@ -43,7 +44,7 @@ fn resolve(settings: &[&str]) -> ResolvedRun {
 
 /// A model as `save_model` writes it, of any finite bits.
 fn any_model(run: &ResolvedRun, agent: usize) -> Vec<u8> {
-    let network = Description::of(run, agent).unwrap().network;
+    let network = Description::of(run, agent).unwrap().network().clone();
     let mut rng = Stream::new(agent as u64, Purpose::Weights, 7);
     let mut bits = || (rng.below(1 << 16) << 16 | rng.below(1 << 16)) as u32;
     let special = [0.0, -0.0, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45];

@@ -20,7 +20,9 @@ pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
-pub(crate) use tensor_header::quote as json_quote;
+pub(crate) use tensor_header::{
+    counts as json_counts, integers as json_integers, quote as json_quote, strings as json_strings,
+};
 pub use tensorboard::EventWriter;
 
 use std::fs::{File, OpenOptions};

@@ -49,6 +49,50 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
+/// Reads a JSON list of strings.
+pub(crate) fn strings(text: &str) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    whole(text, |cursor| {
+        cursor.expect(b'[')?;
+        cursor.members(b']', |cursor| {
+            found.push(cursor.string()?);
+            Ok(())
+        })
+    })?;
+    Ok(found)
+}
+
+/// Reads a JSON list of whole numbers.
+pub(crate) fn integers(text: &str) -> Result<Vec<usize>, String> {
+    let mut found = Vec::new();
+    whole(text, |cursor| {
+        found = cursor.integers()?;
+        Ok(())
+    })?;
+    found.into_iter().map(|n| usize::try_from(n).map_err(|e| e.to_string())).collect()
+}
+
+/// Reads a JSON object whose values are whole numbers.
+pub(crate) fn counts(text: &str) -> Result<Vec<(String, usize)>, String> {
+    let mut found = Vec::new();
+    whole(text, |cursor| {
+        cursor.object(|cursor, key| {
+            cursor.skip_spaces();
+            found.push((key, usize::try_from(cursor.integer()?).map_err(|e| e.to_string())?));
+            Ok(())
+        })
+    })?;
+    Ok(found)
+}
+
+/// Reads a text of which nothing may be left.
+fn whole(text: &str, read: impl FnOnce(&mut Cursor<'_>) -> Result<(), String>) -> Result<(), String> {
+    let mut cursor = Cursor { text, at: 0 };
+    read(&mut cursor)?;
+    cursor.skip_spaces();
+    if cursor.at == text.len() { Ok(()) } else { Err("unexpected text after it".into()) }
+}
+
 /// Reads a header; the error says what is wrong and where.
 pub(super) fn parse(text: &str) -> Result<Header, String> {
     let mut cursor = Cursor { text, at: 0 };
