@@ -13,6 +13,16 @@ without NumPy and Gymnasium.
 from importlib import import_module as _import_module
 
 _HOMES = {
+    "Agent": "agents",
+    "AgentStopped": "agents",
+    "CategoricalDQN": "agents",
+    "CompressedDQN": "agents",
+    "DQN": "agents",
+    "Policy": "agents",
+    "PopArtDQN": "agents",
+    "Population": "agents",
+    "SpectralDQN": "agents",
+    "load": "agents",
     "decompose": "maths",
     "recompose": "maths",
     "compress": "maths",

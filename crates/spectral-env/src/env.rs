@@ -257,6 +257,14 @@ pub trait Env: Send {
     /// checkpoint was written counts as cut off. Everything else works, but a resumed run is then not the same to the bit.
     fn save(&self, _out: &mut StateWriter) {}
 
+    /// Whether what [`save`](Env::save) writes suffices to go on in the middle of an episode. By default a task that writes
+    /// anything says yes.
+    fn saves_state(&self) -> bool {
+        let mut out = StateWriter::default();
+        self.save(&mut out);
+        !out.into_bytes().is_empty()
+    }
+
     /// Restores what [`save`](Env::save) wrote. After an error the state is unspecified but usable after a reset.
     fn restore(&mut self, _from: &mut StateReader<'_>) -> Result<(), StateError> {
         Ok(())

@@ -1,7 +1,12 @@
 //! The native half of the Python package `spectral_rl`. Its Python half is in `python/spectral_rl`.
 
 mod command;
+mod errors;
+mod gym;
 mod maths;
+mod observer;
+mod policy;
+mod training;
 
 use pyo3::prelude::*;
 
@@ -11,7 +16,13 @@ mod _native {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
+    use crate::gym::GymTask;
+    #[pymodule_export]
     use crate::maths::{compress, decompose, decompress, recompose};
+    #[pymodule_export]
+    use crate::policy::PyPolicy;
+    #[pymodule_export]
+    use crate::training::Training;
 
     use super::*;
 

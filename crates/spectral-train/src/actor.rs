@@ -429,9 +429,7 @@ impl Actor {
 
     /// Whether the task writes its state. One that does not is resumed at an episode's start.
     pub fn saves_task(&self) -> bool {
-        let mut out = StateWriter::default();
-        self.env.save(&mut out);
-        !out.into_bytes().is_empty()
+        self.env.saves_state()
     }
 
     /// Steps at which an episode was cut off because the run was resumed there. Replay's records before them say nothing

@@ -1,0 +1,295 @@
+//! Runs that are steered from Python.
+
+use crate::errors::to_python;
+use crate::gym::{GymTask, Source};
+use crate::observer::PyObserver;
+use crate::policy::PyPolicy;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use spectral_agent::learner::Learner;
+use spectral_cli::Registry;
+use spectral_core::bytes::StateWriter;
+use spectral_train::config::Configuration;
+use spectral_train::control::Control;
+use spectral_train::error::TrainError;
+use spectral_train::events::Events;
+use spectral_train::plan::Plan;
+use spectral_train::policy::Policy;
+use spectral_train::resolve::ResolvedRun;
+use spectral_train::run_dir::{RunDir, Status};
+use spectral_train::trainer::{Resumption, Trainer};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A task: one of Gymnasium's, or the name of one of ours.
+#[derive(FromPyObject)]
+enum Task<'py> {
+    Gym(PyRef<'py, GymTask>),
+    Name(String),
+}
+
+/// A run: agents and seeds on one task, in one folder.
+#[pyclass(frozen)]
+pub struct Training {
+    inner: Mutex<Inner>,
+    /// Outside, so that it can be cancelled while it trains.
+    control: Mutex<Control>,
+    source: Option<Arc<Source>>,
+}
+
+struct Inner {
+    registry: Registry,
+    config: Configuration,
+    path: PathBuf,
+    run: ResolvedRun,
+    trainer: Option<Trainer>,
+}
+
+#[pymethods]
+impl Training {
+    #[new]
+    #[pyo3(signature = (task, agents, seeds, settings, run_dir))]
+    fn new(
+        py: Python<'_>,
+        task: Task<'_>,
+        agents: Vec<String>,
+        seeds: Vec<u64>,
+        settings: Vec<(String, String)>,
+        run_dir: PathBuf,
+    ) -> PyResult<Self> {
+        let (name, source) = match task {
+            Task::Gym(task) => (task.0.name.clone(), Some(task.0.clone())),
+            Task::Name(name) => (name, None),
+        };
+        let mut config = Configuration::default();
+        config.add("task", name);
+        config.add("agents", agents.join(","));
+        // With a comma behind each, a single seed is a list too, and not a count.
+        config.add("seeds", seeds.iter().map(|seed| format!("{seed},")).collect::<String>());
+        settings.iter().for_each(|(key, value)| config.add(key, value.as_str()));
+        let made = py.detach(|| {
+            let registry = match &source {
+                Some(source) => Registry::default().with_task(source.entry())?,
+                None => Registry::default(),
+            };
+            let run = registry.resolve(&config)?;
+            Ok(Inner { registry, config, path: run_dir, run, trainer: None })
+        });
+        let inner = made.map_err(|error| to_python(error, source.as_deref()))?;
+        Ok(Training { inner: Mutex::new(inner), control: Mutex::new(Control::default()), source })
+    }
+
+    /// Trains until every agent has seen `frames` frames. Returns whether they have; false if the run was cancelled.
+    #[pyo3(signature = (frames, callback=None, wants_steps=false, progress=None))]
+    fn learn(
+        &self,
+        py: Python<'_>,
+        frames: u64,
+        callback: Option<Py<PyAny>>,
+        wants_steps: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<bool> {
+        let control = Control::default();
+        *self.control.lock().unwrap_or_else(|e| e.into_inner()) = control.clone();
+        let events = Arc::new(Events::default());
+        let wants_events = callback.is_some();
+        let observer = PyObserver::new(callback, wants_steps, progress, events.clone(), control.clone());
+        let trained = py.detach(|| {
+            let mut guard = self.try_inner()?;
+            let inner = &mut *guard;
+            let trainer = inner.open(frames, wants_steps)?;
+            if trainer.progress().iter().all(|agent| agent.frames >= frames || agent.stopped.is_some()) {
+                return Ok(true);
+            }
+            if trainer.plan().run.frames < frames {
+                trainer.extend(frames)?;
+            }
+            trainer.set_control(control);
+            if wants_events {
+                trainer.tell(&events);
+            }
+            let summary = trainer.run_watched(&observer);
+            if let Err(error @ (TrainError::Task(_) | TrainError::Device(_))) = summary {
+                // What is in memory is between two checkpoints; whoever goes on goes on from the last one.
+                inner.trainer = None;
+                return Err(Failure::Train(error));
+            }
+            Ok(summary?.status == Status::Finished)
+        });
+        // What a callback raised comes first: it is why the run was cancelled.
+        if let Some(error) = observer.take_error() {
+            return Err(error);
+        }
+        trained.map_err(|failure| self.raise(failure))
+    }
+
+    /// Ends a run that is being trained, with a checkpoint, after the current step.
+    fn cancel(&self) {
+        self.control.lock().unwrap_or_else(|e| e.into_inner()).cancel();
+    }
+
+    /// One agent as it is now, to act and to be asked.
+    fn policy(&self, py: Python<'_>, agent: usize) -> PyResult<PyPolicy> {
+        let made = py.detach(|| {
+            let mut guard = self.try_inner()?;
+            let inner = &mut *guard;
+            let policy = match &mut inner.trainer {
+                Some(trainer) => {
+                    let (model, frames) = trainer.model(agent)?;
+                    Policy::from_model(trainer.resolved(), agent, frames, &model)?
+                }
+                None => inner.untrained(agent)?,
+            };
+            Ok(policy)
+        });
+        made.map(PyPolicy::from).map_err(|failure| self.raise(failure))
+    }
+
+    /// The agents: name, seed, id, frames, mean score of the last episodes, and why it was stopped.
+    #[allow(clippy::type_complexity)]
+    fn agents(&self) -> PyResult<Vec<(String, u64, String, u64, Option<f64>, Option<String>)>> {
+        let mut guard = self.try_inner().map_err(|failure| self.raise(failure))?;
+        let inner = &mut *guard;
+        let progress = inner.trainer.as_mut().map(Trainer::progress).unwrap_or_default();
+        let row = |(number, agent): (usize, &spectral_train::plan::AgentPlan)| {
+            let now = progress.get(number);
+            (
+                agent.agent.clone(),
+                agent.seed,
+                agent.id.clone(),
+                now.map_or(0, |now| now.frames),
+                now.and_then(|now| now.score),
+                now.and_then(|now| now.stopped.clone()),
+            )
+        };
+        Ok(inner.run.plan.agents.iter().enumerate().map(row).collect())
+    }
+
+    /// What was decided for the user: the device, what checkpoints leave out.
+    fn notes(&self) -> PyResult<Vec<String>> {
+        let inner = self.try_inner().map_err(|failure| self.raise(failure))?;
+        Ok(inner.trainer.as_ref().map_or(&inner.run.notes, |trainer| &trainer.resolved().notes).clone())
+    }
+
+    /// The settings of one agent by their names, as text.
+    fn settings(&self, agent: usize) -> PyResult<Vec<(String, String)>> {
+        use spectral_agent::settings::Settings;
+        let inner = self.try_inner().map_err(|failure| self.raise(failure))?;
+        let plan = &inner.run.plan.agents[agent];
+        let all = [plan.settings.values(), plan.codec_settings.clone()];
+        let pairs = all.iter().flat_map(|values| values.iter());
+        Ok(pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect())
+    }
+
+    /// Opens the run in its folder, if there is one, without training it.
+    fn open(&self, py: Python<'_>) -> PyResult<bool> {
+        let opened = py.detach(|| {
+            let mut guard = self.try_inner()?;
+            if !guard.path.join("run.toml").exists() {
+                return Ok(false);
+            }
+            guard.open(0, false)?;
+            Ok(true)
+        });
+        opened.map_err(|failure| self.raise(failure))
+    }
+
+    /// Lets go of the run's folder and of its environments. A later `learn` goes on from the last checkpoint.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            if let Ok(mut inner) = self.inner.try_lock() {
+                inner.trainer = None;
+            }
+        });
+    }
+}
+
+/// Why something could not be done.
+enum Failure {
+    Train(TrainError),
+    /// Another thread trains it.
+    Busy,
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        Failure::Train(error)
+    }
+}
+
+impl Training {
+    fn try_inner(&self) -> Result<MutexGuard<'_, Inner>, Failure> {
+        match self.inner.try_lock() {
+            Ok(inner) => Ok(inner),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => Err(Failure::Busy),
+        }
+    }
+
+    fn raise(&self, failure: Failure) -> PyErr {
+        match failure {
+            Failure::Train(error) => to_python(error, self.source.as_deref()),
+            Failure::Busy => PyRuntimeError::new_err(
+                "this agent is being trained: ask it again when learn() has returned (inside callbacks it cannot be asked)",
+            ),
+        }
+    }
+}
+
+impl Inner {
+    /// The run at work: begun in its folder, or found there and gone on with.
+    fn open(&mut self, frames: u64, step_together: bool) -> Result<&mut Trainer, TrainError> {
+        // Every step is to be watched, and so far it is not.
+        if self.trainer.as_ref().is_some_and(|trainer| step_together && !trainer.resolved().step_together) {
+            self.trainer = None;
+        }
+        if self.trainer.is_none() {
+            let trainer = match self.path.join("run.toml").exists() {
+                true => self.resume(frames, step_together)?,
+                false => {
+                    let mut config = self.config.clone();
+                    config.add("frames", frames.max(1).to_string());
+                    let mut run = self.registry.resolve(&config)?;
+                    run.step_together |= step_together;
+                    Trainer::create(&self.path, run, &self.registry, "python")?
+                }
+            };
+            self.run = trainer.resolved().clone();
+            self.trainer = Some(trainer);
+        }
+        Ok(self.trainer.as_mut().expect("opened just now"))
+    }
+
+    fn resume(&self, frames: u64, step_together: bool) -> Result<Trainer, TrainError> {
+        let (_, file) = RunDir::open(&self.path, &self.registry)?;
+        let planned = file.plan.run.frames;
+        let mut config = self.config.clone();
+        config.add("frames", planned.to_string());
+        let plan: Plan = self.registry.plan(&config)?;
+        if let Some(difference) = file.plan.difference(&plan) {
+            return Err(TrainError::Usage(format!(
+                "{} holds another run, and is left as it is ({difference}): give another run_dir, or remove it",
+                self.path.display()
+            )));
+        }
+        let how = Resumption {
+            frames: (frames > planned).then_some(frames),
+            threads: plan.run.threads,
+            device: Some(plan.run.device),
+            step_together,
+            ..Resumption::default()
+        };
+        Trainer::resume(&self.path, &self.registry, how)
+    }
+
+    /// An agent before its first step.
+    fn untrained(&self, agent: usize) -> Result<Policy, TrainError> {
+        let plan = &self.run.plan.agents[agent];
+        let mut settings = plan.settings.clone();
+        settings.replay = settings.batch + settings.n_step + 8 + self.run.task.observation.stack();
+        let learner = Learner::new(settings, self.run.codecs[agent].clone(), &self.run.task, plan.seed)?;
+        let mut model = StateWriter::default();
+        learner.save_model(&mut model);
+        Policy::from_model(&self.run, agent, 0, &model.into_bytes())
+    }
+}

@@ -1,0 +1,276 @@
+"""A run as agents and populations hold it: task, native training, interrupts, progress."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import namedtuple
+
+import gymnasium
+
+from spectral_rl import _native, _spaces
+from spectral_rl._observing import ObservationReader
+
+AgentNow = namedtuple("AgentNow", "name seed id frames score stopped")
+
+# What people know from elsewhere, and what it is called here.
+_ELSEWHERE = {
+    "gamma": "discount",
+    "lr": "learning_rate",
+    "buffer_size": "replay",
+    "batch_size": "batch",
+    "train_freq": "update_period",
+    "target_update_interval": "target_period",
+    "n_steps": "n_step",
+    "exploration_initial_eps": "epsilon_start",
+    "exploration_final_eps": "epsilon_final",
+    "exploration_fraction": "epsilon_frames (a number of steps, not a fraction)",
+    "policy": "network ('auto', 'mlp', 'small-cnn', 'nature')",
+    "policy_kwargs": "network and hidden (such as hidden='64,64')",
+    "net_arch": "hidden (such as hidden='64,64')",
+    "tensorboard_log": "run_dir (every run has TensorBoard's files in it)",
+    "max_grad_norm": "nothing: gradients are not clipped",
+    "tau": "nothing: the target network is copied every target_period steps",
+}
+
+
+class AgentStopped(RuntimeError):
+    """The agent cannot go on: its values stopped being finite, or the task's reward was not a number."""
+
+
+def setting_text(value):
+    """A setting as files and flags have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(setting_text(item) for item in value)
+    if isinstance(value, float):
+        return repr(value)
+    return str(value)
+
+
+class Session:
+    """The native run, opened when it is first needed."""
+
+    def __init__(self, env, agents, seeds, *, run_dir, env_kwargs, stack, vectorize, reproducible, settings):
+        for key in settings:
+            if key in _ELSEWHERE:
+                raise TypeError(f"there is no setting '{key}' here; what you look for is {_ELSEWHERE[key]}")
+        if not agents or not seeds:
+            raise ValueError("there must be at least one agent and one seed")
+        if not isinstance(stack, int) or stack < 1:
+            raise ValueError(f"stack is {stack!r}, and must be 1 or more")
+        count = len(agents) * len(seeds)
+        task, observations, actions, more = _spaces.make_task(
+            env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
+        )
+        self._env, self._env_kwargs, self._task, self._stack = env, env_kwargs, task, stack
+        self._spaces = None if observations is None else (observations, actions)
+        settings = {**settings, **more}
+        self._chosen = set(settings)
+        self._temporary = None
+        if run_dir is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="spectral-")
+            run_dir = os.path.join(self._temporary.name, "run")
+            # Nobody resumes it: replay need not be written.
+            settings.setdefault("checkpoint", "light")
+            settings.setdefault("checkpoint_seconds", 1e6)
+        self.run_dir = os.fspath(run_dir)
+        pairs = [(key, setting_text(value)) for key, value in settings.items()]
+        try:
+            self._training = _native.Training(task, list(agents), list(seeds), pairs, self.run_dir)
+        except TypeError as error:
+            raise ValueError(f"agents must be names, and seeds whole numbers from 0 ({error})") from None
+        self._target = 0
+
+    def open(self):
+        """Opens the run that is in the folder, so that its agents can be asked and go on from where they are."""
+        if self._training.open():
+            self._target = min(agent.frames for agent in self.agents())
+
+    def agents(self):
+        return [AgentNow(*row) for row in self._training.agents()]
+
+    def notes(self):
+        return self._training.notes()
+
+    def settings(self, number):
+        return dict(self._training.settings(number))
+
+    def close(self):
+        self._training.close()
+
+    def policy(self, number):
+        from spectral_rl.agents import Policy
+
+        native = self._training.policy(number)
+        if self._spaces is None:
+            reader = ObservationReader.of_policy(native)
+        else:
+            reader = ObservationReader.of_spaces(*self._spaces, self._stack)
+        epsilon = float(self.settings(number).get("epsilon_final", 0.0))
+        return Policy(native, reader, epsilon=epsilon, seed=self.agents()[number].seed)
+
+    def evaluation_env(self):
+        """An environment to play without learning."""
+        if isinstance(self._task, str):
+            from spectral_rl import tasks
+
+            return gymnasium.make(tasks.gymnasium_id(self._task), **(self._env_kwargs or {}))
+        if isinstance(self._env, gymnasium.vector.VectorEnv):
+            raise ValueError("pass an environment to evaluate in, as evaluate(env=...): the agent's own is a vector environment")
+        if isinstance(self._env, gymnasium.Env):
+            # The agent's episode in it is cut off; its next one begins with a reset.
+            raise ValueError("pass an environment to evaluate in, as evaluate(env=...): the agent is in the midst of its own")
+        return self._task.take()
+
+    def _warn_of_short_runs(self, steps):
+        settings = self.settings(0)
+        starts, falls = int(settings["learning_starts"]), int(settings["epsilon_frames"])
+        if steps < starts + falls and not {"learning_starts", "epsilon_frames"} <= self._chosen:
+            warnings.warn(
+                f"{steps:,} steps are few for these settings: learning starts after {starts:,} (learning_starts), and exploration "
+                f"falls until {starts + falls:,} (epsilon_frames)",
+                stacklevel=4,
+            )
+
+    def learn(self, steps, callback, progress_bar, owner):
+        """Trains for this many more steps."""
+        if isinstance(steps, bool) or int(steps) != steps or steps < 0:
+            raise ValueError(f"total_timesteps is {steps!r}, and must be a whole number from 0")
+        steps = int(steps)
+        if self._target == 0:
+            self._warn_of_short_runs(steps)
+        target = self._target + steps
+        relay = None if callback is None else _Relay(callback, self.agents())
+        bar = _Bar(target, len(self.agents())) if progress_bar else None
+        if relay is not None:
+            relay.callback.on_training_start(owner)
+        try:
+            with _Interrupts(self._training) as interrupts:
+                finished = self._training.learn(
+                    target,
+                    relay,
+                    relay is not None and relay.wants_steps,
+                    None if bar is None else bar.show,
+                )
+                interrupts.raise_if_any()
+        finally:
+            if bar is not None:
+                bar.close()
+            if relay is not None:
+                relay.callback.on_training_end()
+        agents = self.agents()
+        # A callback that ended it early leaves the rest for the next call.
+        self._target = target if finished else max(agent.frames for agent in agents)
+        stopped = [agent for agent in agents if agent.stopped]
+        if stopped and len(agents) == 1:
+            raise AgentStopped(stopped[0].stopped)
+        for agent in stopped:
+            warnings.warn(f"{agent.id} was stopped: {agent.stopped}", stacklevel=3)
+
+
+class _Relay:
+    """Calls the user's callback with dictionaries."""
+
+    def __init__(self, callback, agents):
+        from spectral_rl import callbacks
+
+        self.callback = callbacks.as_callback(callback)
+        self.wants_steps = callbacks.wants_steps(self.callback)
+        self._agents = agents
+
+    def _info(self, agent, **values):
+        who = self._agents[agent]
+        return {"agent": who.name, "seed": who.seed, "id": who.id, **values}
+
+    def step(self, agent, frame, action, reward, terminated, truncated):
+        return self.callback.on_step(
+            self._info(
+                agent, frame=frame, action=action, reward=reward, terminated=terminated, truncated=truncated
+            )
+        )
+
+    def episode(self, agent, frame, total, score, length):
+        return self.callback.on_episode(
+            self._info(agent, frame=frame, score=score, length=length, **{"return": total})
+        )
+
+    def log(self, agent, row):
+        return self.callback.on_log(self._info(agent, **{key: value for key, value in row.items()}))
+
+    def checkpoint(self, seconds, size):
+        return self.callback.on_checkpoint({"seconds": seconds, "bytes": size})
+
+
+class _Interrupts:
+    """Ctrl-C ends training after the current step, with a checkpoint, and then raises; a second one raises at once."""
+
+    def __init__(self, training):
+        self._training = training
+        self._before = None
+        self._caught = False
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            # Only where Python's own handler, or a notebook's, would raise.
+            if callable(handler):
+                self._before = handler
+                signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, number, frame):
+        if self._caught:
+            self._before(number, frame)
+        self._caught = True
+        self._training.cancel()
+
+    def raise_if_any(self):
+        if self._caught:
+            raise KeyboardInterrupt
+
+    def __exit__(self, kind, *_):
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+
+class _Bar:
+    """A line on standard error with steps, rate and time left."""
+
+    def __init__(self, target, agents):
+        self._target, self._agents = target * agents, agents
+        self._begun, self._from, self._last = time.monotonic(), None, 0.0
+
+    def show(self, rows):
+        now = time.monotonic()
+        done = sum(frames for frames, _ in rows)
+        if self._from is None:
+            self._from = done
+        if now - self._last < 0.2 and done < self._target:
+            return
+        self._last = now
+        rate = (done - self._from) / max(now - self._begun, 1e-9)
+        left = (self._target - done) / rate if rate > 0 else float("inf")
+        scores = [score for _, score in rows if score is not None]
+        score = f"  score {sum(scores) / len(scores):.4g}" if scores else ""
+        filled = int(24 * min(done / max(self._target, 1), 1.0))
+        bar = "█" * filled + "·" * (24 - filled)
+        text = f"\r{bar} {done:,}/{self._target:,}  {rate:,.0f} steps/s  {_clock(left)} left{score}"
+        sys.stderr.write(text.ljust(79))
+        sys.stderr.flush()
+
+    def close(self):
+        sys.stderr.write("\n")
+        sys.stderr.flush()
+
+
+def _clock(seconds):
+    if seconds > 359_999:
+        return "--:--"
+    seconds = int(seconds)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
