@@ -2,6 +2,7 @@
 
 mod command;
 mod maths;
+mod tasks;
 
 use pyo3::prelude::*;
 
@@ -12,6 +13,8 @@ mod _native {
     use crate::command::run_command;
     #[pymodule_export]
     use crate::maths::{compress, decompose, decompress, recompose};
+    #[pymodule_export]
+    use crate::tasks::{TaskBatch, add_rom_folder, list_tasks};
 
     use super::*;
 
