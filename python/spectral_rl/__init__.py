@@ -12,6 +12,8 @@ without NumPy and Gymnasium.
 
 from importlib import import_module as _import_module
 
+from spectral_rl import _registration
+
 _HOMES = {
     "Agent": "agents",
     "AgentStopped": "agents",
@@ -44,3 +46,6 @@ def __getattr__(name):
 
 def __dir__():
     return [*__all__, "__version__"]
+
+
+_registration.install()

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from spectral_rl import _native
+from spectral_rl import _native, tasks
 
 _MOST_ACTIONS = 256
 
@@ -142,7 +142,7 @@ def make_task(env, *, env_kwargs=None, stack=1, vectorize=None, agents=1, reprod
     env_kwargs = dict(env_kwargs or {})
     settings = {}
     if isinstance(env, str):
-        name = native_name(env)
+        name = tasks.native_name(env)
         if name is not None:
             return name, None, None, {key: str(value) for key, value in env_kwargs.items()}
         env_id = env
@@ -208,11 +208,3 @@ def make_task(env, *, env_kwargs=None, stack=1, vectorize=None, agents=1, reprod
         instances=[instance],
     )
     return task, instance.observation_space, instance.action_space, settings
-
-
-def native_name(text):
-    """The name of one of Spectral's own tasks, if the text names one: 'pong-mini', 'Spectral/PongMini-v0'."""
-    from spectral_rl import tasks
-
-    find = getattr(tasks, "native_name", None)
-    return find(text) if find is not None else None

@@ -6,6 +6,7 @@ mod gym;
 mod maths;
 mod observer;
 mod policy;
+mod tasks;
 mod training;
 
 use pyo3::prelude::*;
@@ -21,6 +22,8 @@ mod _native {
     use crate::maths::{compress, decompose, decompress, recompose};
     #[pymodule_export]
     use crate::policy::PyPolicy;
+    #[pymodule_export]
+    use crate::tasks::{TaskBatch, add_rom_folder, list_tasks};
     #[pymodule_export]
     use crate::training::Training;
 

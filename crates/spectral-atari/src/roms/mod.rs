@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::{env, fs, process};
 
 /// Where the user's ROMs are: `$SPECTRAL_ROMS`, else `spectral/roms` in the user's data directory (`$XDG_DATA_HOME`, else
@@ -27,9 +28,25 @@ pub fn directory() -> Result<PathBuf, RomsError> {
         .ok_or(RomsError::NoDirectory)
 }
 
-/// The ROM of a game from the user's [`directory`], checked by its sum.
+/// Folders of other programs, in the order in which they are searched.
+static OTHERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Adds a folder in which [`find`] looks when the user's [`directory`] does not have a ROM, for example that of an installed
+/// ale-py. It is searched until the process ends.
+pub fn also_search(folder: PathBuf) {
+    let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !others.contains(&folder) {
+        others.push(folder);
+    }
+}
+
+/// The ROM of a game from the user's [`directory`], else from a folder that [`also_search`] added, checked by its sum. The
+/// error is about the user's directory.
 pub fn find(game: &Game) -> Result<Vec<u8>, RomsError> {
-    find_in(&directory()?, game)
+    directory().and_then(|folder| find_in(&folder, game)).or_else(|error| {
+        let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+        others.iter().find_map(|folder| find_in(folder, game).ok()).ok_or(error)
+    })
 }
 
 /// The ROM of a game from this folder, checked by its sum.
