@@ -90,6 +90,7 @@ impl RawGame {
             actions: actions.iter().map(|action| action.name().to_owned()).collect(),
             frames_per_step: settings.frame_skip.into(),
             max_player_score: 0,
+            masks_actions: false,
         };
         let frame_skip = settings.frame_skip;
         Ok(RawGame { spec, game, actions, frame_skip, stickiness, frames: 0, last: Action::Noop })
