@@ -54,12 +54,21 @@ pub struct Plan {
     pub agents: Vec<AgentPlan>,
     /// The fingerprint of a run of version 0.1, which is computed from its file.
     pub(crate) legacy_fingerprint: Option<u32>,
+    /// Settings of the task that came after the run was made, so that neither its file nor its fingerprint has them.
+    pub(crate) unrecorded: Vec<String>,
 }
 
 impl Plan {
     /// The plan of these agents.
     pub fn new(task: &str, task_settings: Values, run: RunSettings, agents: Vec<AgentPlan>) -> Self {
-        Plan { task: task.into(), task_settings, run, agents, legacy_fingerprint: None }
+        Plan {
+            task: task.into(),
+            task_settings,
+            run,
+            agents,
+            legacy_fingerprint: None,
+            unrecorded: Vec::new(),
+        }
     }
 
     /// The same plan with other settings of the run.
@@ -119,7 +128,13 @@ impl Plan {
             return fingerprint;
         }
         // A later end, other hardware and a newer version leave a checkpoint valid.
-        let mut text = format!("task = {}\n{}", quote(&self.task), self.task_settings.to_toml());
+        let mut text = format!("task = {}\n", quote(&self.task));
+        for line in self.task_settings.to_toml().lines() {
+            let key = line.split(" = ").next().unwrap_or_default();
+            if !self.unrecorded.iter().any(|unrecorded| unrecorded == key) {
+                let _ = writeln!(text, "{line}");
+            }
+        }
         let values = self.run.values();
         let decisive = values.iter().filter(|(key, _)| !RunSettings::INCIDENTAL.contains(key));
         for (key, value) in decisive {
