@@ -199,7 +199,7 @@ impl Description {
         let metadata = vec![
             ("format", FORMAT.into()),
             ("task", run.plan.task.clone()),
-            ("task_settings", run.plan.task_settings.to_toml()),
+            ("task_settings", run.plan.task_settings_toml()),
             ("observation", observation(task)),
             ("input_scaling", input_scaling(task).into()),
             ("actions", list(task.actions.iter().map(|action| json_quote(action)))),

@@ -122,19 +122,23 @@ impl Plan {
         })
     }
 
+    /// The task's settings as lines of TOML, without those that came after the run was made.
+    pub(crate) fn task_settings_toml(&self) -> String {
+        let mut text = self.task_settings.to_toml();
+        for key in &self.unrecorded {
+            let line = |line: &&str| line.split(" = ").next() != Some(key);
+            text = text.lines().filter(line).flat_map(|line| [line, "\n"]).collect();
+        }
+        text
+    }
+
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         if let Some(fingerprint) = self.legacy_fingerprint {
             return fingerprint;
         }
         // A later end, other hardware and a newer version leave a checkpoint valid.
-        let mut text = format!("task = {}\n", quote(&self.task));
-        for line in self.task_settings.to_toml().lines() {
-            let key = line.split(" = ").next().unwrap_or_default();
-            if !self.unrecorded.iter().any(|unrecorded| unrecorded == key) {
-                let _ = writeln!(text, "{line}");
-            }
-        }
+        let mut text = format!("task = {}\n{}", quote(&self.task), self.task_settings_toml());
         let values = self.run.values();
         let decisive = values.iter().filter(|(key, _)| !RunSettings::INCIDENTAL.contains(key));
         for (key, value) in decisive {
