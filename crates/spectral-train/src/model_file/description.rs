@@ -67,7 +67,7 @@ impl Description {
         let network = architecture(&plan.settings, &run.task, codec.as_ref())?;
         Ok(Description {
             task: run.plan.task.clone(),
-            task_settings: run.plan.task_settings.to_toml(),
+            task_settings: run.plan.task_settings_toml(),
             observation: run.task.observation,
             actions: run.task.actions.clone(),
             agent: plan.agent.clone(),
