@@ -17,6 +17,9 @@ _HOMES = {
     "recompose": "maths",
     "compress": "maths",
     "decompress": "maths",
+    "Policy": "data",
+    "Run": "data",
+    "load_policy": "data",
 }
 
 __all__ = sorted(_HOMES)

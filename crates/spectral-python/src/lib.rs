@@ -1,7 +1,9 @@
 //! The native half of the Python package `spectral_rl`. Its Python half is in `python/spectral_rl`.
 
 mod command;
+mod data;
 mod maths;
+mod policy;
 
 use pyo3::prelude::*;
 
@@ -11,7 +13,11 @@ mod _native {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
+    use crate::data::{read_run, read_table, write_report};
+    #[pymodule_export]
     use crate::maths::{compress, decompose, decompress, recompose};
+    #[pymodule_export]
+    use crate::policy::Policy;
 
     use super::*;
 
