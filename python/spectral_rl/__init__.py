@@ -20,15 +20,16 @@ _HOMES = {
     "CategoricalDQN": "agents",
     "CompressedDQN": "agents",
     "DQN": "agents",
-    "Policy": "agents",
     "PopArtDQN": "agents",
     "Population": "agents",
     "SpectralDQN": "agents",
-    "load": "agents",
     "decompose": "maths",
     "recompose": "maths",
     "compress": "maths",
     "decompress": "maths",
+    "Policy": "policies",
+    "load_policy": "policies",
+    "Run": "data",
 }
 
 __all__ = sorted(_HOMES)

@@ -13,6 +13,7 @@ import gymnasium
 
 from spectral_rl import _native, _spaces
 from spectral_rl._observing import ObservationReader
+from spectral_rl.policies import Policy
 
 AgentNow = namedtuple("AgentNow", "name seed id frames score stopped")
 
@@ -104,8 +105,6 @@ class Session:
         self._training.close()
 
     def policy(self, number):
-        from spectral_rl.agents import Policy
-
         native = self._training.policy(number)
         if self._spaces is None:
             reader = ObservationReader.of_policy(native)
@@ -180,7 +179,7 @@ class _Relay:
         from spectral_rl import callbacks
 
         self.callback = callbacks.as_callback(callback)
-        self.wants_steps = callbacks.wants_steps(self.callback)
+        self.wants_steps = callbacks.CallbackList([self.callback]).wants("on_step")
         self._agents = agents
 
     def _info(self, agent, **values):

@@ -1,9 +1,9 @@
 //! Runs that are steered from Python.
 
-use crate::errors::to_python;
+use crate::errors::raise_for;
 use crate::gym::{GymTask, Source};
 use crate::observer::PyObserver;
-use crate::policy::PyPolicy;
+use crate::policy;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use spectral_agent::learner::Learner;
@@ -75,7 +75,7 @@ impl Training {
             let run = registry.resolve(&config)?;
             Ok(Inner { registry, config, path: run_dir, run, trainer: None })
         });
-        let inner = made.map_err(|error| to_python(error, source.as_deref()))?;
+        let inner = made.map_err(|error| raise_for(error, source.as_deref()))?;
         Ok(Training { inner: Mutex::new(inner), control: Mutex::new(Control::default()), source })
     }
 
@@ -129,7 +129,7 @@ impl Training {
     }
 
     /// One agent as it is now, to act and to be asked.
-    fn policy(&self, py: Python<'_>, agent: usize) -> PyResult<PyPolicy> {
+    fn policy(&self, py: Python<'_>, agent: usize) -> PyResult<policy::Policy> {
         let made = py.detach(|| {
             let mut guard = self.try_inner()?;
             let inner = &mut *guard;
@@ -142,7 +142,7 @@ impl Training {
             };
             Ok(policy)
         });
-        made.map(PyPolicy::from).map_err(|failure| self.raise(failure))
+        made.map(policy::Policy::wrap).map_err(|failure| self.raise(failure))
     }
 
     /// The agents: name, seed, id, frames, mean score of the last episodes, and why it was stopped.
@@ -228,7 +228,7 @@ impl Training {
 
     fn raise(&self, failure: Failure) -> PyErr {
         match failure {
-            Failure::Train(error) => to_python(error, self.source.as_deref()),
+            Failure::Train(error) => raise_for(error, self.source.as_deref()),
             Failure::Busy => PyRuntimeError::new_err(
                 "this agent is being trained: ask it again when learn() has returned (inside callbacks it cannot be asked)",
             ),

@@ -166,7 +166,7 @@ impl Description {
         &self.tensors
     }
 
-    pub(super) fn metadata(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn metadata(&self) -> Vec<(&'static str, String)> {
         let network = &self.network;
         vec![
             ("format", FORMAT.into()),
