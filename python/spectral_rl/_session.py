@@ -1,12 +1,14 @@
 """A run as agents and populations hold it: task, native training, interrupts, progress."""
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 import warnings
+import weakref
 from collections import namedtuple
 
 import gymnasium
@@ -74,8 +76,9 @@ class Session:
         self._chosen = set(settings)
         self._temporary = None
         if run_dir is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="spectral-")
-            run_dir = os.path.join(self._temporary.name, "run")
+            folder = tempfile.mkdtemp(prefix="spectral-")
+            self._temporary = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            run_dir = os.path.join(folder, "run")
             # Nobody resumes it: replay need not be written.
             settings.setdefault("checkpoint", "light")
             settings.setdefault("checkpoint_seconds", 1e6)

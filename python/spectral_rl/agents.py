@@ -134,7 +134,196 @@ class Agent(Acts):
         self._session.close()
 
     @staticmethod
-    def _load_run(path, env, keywords):
+    def load(path: str | os.PathLike, env=None, **keywords) -> Policy | Agent:
+        """What was saved: a file of :meth:`save` as a :class:`Policy`, or a ``run_dir`` as an agent that can go on learning.
+
+        A run needs its task again (``env``); its agent, seed and settings are those that it was made with.
+        """
+        path = os.fspath(path)
+        if os.path.isfile(os.path.join(path, "run.toml")):
+            return _load_run(path, env, keywords)
+        return load_policy(path, env)
+
+    def _evaluation_env(self):
+        return self._session.evaluation_env()
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name}, seed {self.seed}, {self.num_timesteps:,} steps>"
+
+
+class _Named(Agent):
+    _name = ""
+
+    def __init__(self, env: Any, **keywords: Any):
+        super().__init__(self._name, env, **keywords)
+
+
+class SpectralDQN(_Named):
+    """Spectral DQN (Dann & Thangarajah, 2021): one bounded value per exponentially wide bucket of reward.
+
+    For tasks whose rewards differ by orders of magnitude. See :class:`Agent` for what can be given.
+    """
+
+    _name = "spectral"
+
+
+class PopArtDQN(_Named):
+    """DQN with Pop-Art (van Hasselt et al., 2016): targets normalised by their running mean and deviation."""
+
+    _name = "popart"
+
+
+class CompressedDQN(_Named):
+    """DQN+TC (Pohlen et al., 2018): targets squashed by a square root."""
+
+    _name = "compressed"
+
+
+class DQN(_Named):
+    """DQN (Mnih et al., 2015): rewards clipped to −1 … 1."""
+
+    _name = "clipped"
+
+
+class CategoricalDQN(_Named):
+    """A distribution over squashed values, learned by cross-entropy."""
+
+    _name = "categorical"
+
+
+class Member(Acts):
+    """One agent of a :class:`Population`."""
+
+    def __init__(self, population: Population, number: int):
+        self._population = population
+        self._number = number
+
+    def _now(self):
+        return self._population._session.agents()[self._number]
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self._now().name
+
+    @property
+    def seed(self) -> int:
+        """The agent's seed."""
+        return self._now().seed
+
+    @property
+    def num_timesteps(self) -> int:
+        """Steps taken so far."""
+        return self._now().frames
+
+    @property
+    def score(self) -> float | None:
+        """Mean score of about the last twenty episodes."""
+        return self._now().score
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it was stopped early, if it was."""
+        return self._now().stopped
+
+    @property
+    def policy(self) -> Policy:
+        return self._population._policy(self._number)
+
+    def _evaluation_env(self):
+        return self._population._session.evaluation_env()
+
+    def __repr__(self):
+        return f"<{self.name}, seed {self.seed}, {self.num_timesteps:,} steps>"
+
+
+class Population:
+    """Many agents and seeds on one task, trained side by side in one run directory.
+
+    Every agent is trained once with each seed. Each has the results, to the bit, that it would have alone. The folder is the
+    same as that of the ``spectral`` command: ``spectral report`` and ``spectral eval`` read it.
+
+    :param agents: names, such as ``["spectral", "popart", "clipped"]``.
+    :param seeds: a count (``5`` means 1 to 5) or a list.
+    :param vectorize: ``"async"`` steps the environments in processes of their own, ``"sync"`` with Gymnasium's
+        ``SyncVectorEnv``; by default they are stepped one after the other, while agents learn on the other cores.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        agents: Sequence[str] = ("spectral",),
+        seeds: int | Sequence[int] = 1,
+        run_dir: str | os.PathLike | None = None,
+        env_kwargs: dict[str, Any] | None = None,
+        stack: int = 1,
+        vectorize: str | None = None,
+        reproducible: bool | None = None,
+        **settings: Any,
+    ):
+        if isinstance(agents, str):
+            agents = [agents]
+        seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+        self._session = Session(
+            env,
+            list(agents),
+            seeds,
+            run_dir=run_dir,
+            env_kwargs=env_kwargs,
+            stack=stack,
+            vectorize=vectorize,
+            reproducible=reproducible,
+            settings=settings,
+        )
+        self._policies: dict[int, Policy] = {}
+
+    def learn(self, total_timesteps: int, callback=None, progress_bar: bool = False) -> Population:
+        """Trains every agent for this many more steps. See :meth:`Agent.learn`."""
+        self._policies.clear()
+        self._session.learn(total_timesteps, callback, progress_bar, self)
+        return self
+
+    @property
+    def agents(self) -> list[Member]:
+        """The agents: every name with every seed."""
+        return [Member(self, number) for number in range(len(self._session.agents()))]
+
+    @property
+    def run_dir(self) -> str:
+        """The run's folder."""
+        return self._session.run_dir
+
+    @property
+    def run(self):
+        """The run's files as :class:`spectral_rl.Run`."""
+        from spectral_rl.data import Run
+
+        return Run(self.run_dir)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided on the way: the device, what checkpoints leave out."""
+        return self._session.notes()
+
+    def report(self, out: str | os.PathLike) -> None:
+        """Writes figures, tables and one HTML page about the run."""
+        self.run.report(os.fspath(out))
+
+    def close(self) -> None:
+        """Lets go of the run's folder. A later :meth:`learn` goes on from the last checkpoint."""
+        self._session.close()
+
+    def _policy(self, number: int) -> Policy:
+        if number not in self._policies:
+            self._policies[number] = self._session.policy(number)
+        return self._policies[number]
+
+    def __repr__(self):
+        return f"<Population of {len(self._session.agents())} agents>"
+
+
+def _load_run(path, env, keywords):
     from spectral_rl.data import Run
 
     run = Run(path)

@@ -101,8 +101,8 @@ impl Training {
             if trainer.progress().iter().all(|agent| agent.frames >= frames || agent.stopped.is_some()) {
                 return Ok(true);
             }
-            if trainer.plan().run.frames < frames {
-                trainer.extend(frames)?;
+            if trainer.plan().run.frames != frames {
+                trainer.set_end(frames)?;
             }
             trainer.set_control(control);
             if wants_events {
