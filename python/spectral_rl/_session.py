@@ -64,17 +64,16 @@ class Session:
                 raise TypeError(f"there is no setting '{key}' here; what you look for is {_ELSEWHERE[key]}")
         if not agents or not seeds:
             raise ValueError("there must be at least one agent and one seed")
-        if not isinstance(stack, int) or stack < 1:
-            raise ValueError(f"stack is {stack!r}, and must be 1 or more")
         count = len(agents) * len(seeds)
-        task, observations, actions, more = _spaces.make_task(
-            env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
-        )
-        self._env, self._env_kwargs, self._task, self._stack = env, env_kwargs, task, stack
-        self._spaces = None if observations is None else (observations, actions)
+        more = self._take(env, env_kwargs, stack, vectorize, count, reproducible)
         settings = {**settings, **more}
         self._chosen = set(settings)
-        self._temporary = None
+        if self._is_vector:
+            if settings.setdefault("device", "cpu") != "cpu":
+                raise ValueError(
+                    f"a vector environment is stepped for agents on the CPU, not on device={settings['device']!r}: pass a "
+                    "function that makes an environment instead"
+                )
         if run_dir is None:
             folder = tempfile.mkdtemp(prefix="spectral-")
             self._temporary = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -85,15 +84,33 @@ class Session:
         self.run_dir = os.fspath(run_dir)
         pairs = [(key, setting_text(value)) for key, value in settings.items()]
         try:
-            self._training = _native.Training(task, list(agents), list(seeds), pairs, self.run_dir)
+            self._training = _native.Training(self._task, list(agents), list(seeds), pairs, self.run_dir)
         except TypeError as error:
             raise ValueError(f"agents must be names, and seeds whole numbers from 0 ({error})") from None
         self._target = 0
 
-    def open(self):
-        """Opens the run that is in the folder, so that its agents can be asked and go on from where they are."""
-        if self._training.open():
-            self._target = min(agent.frames for agent in self.agents())
+    @classmethod
+    def found(cls, env, run_dir, env_kwargs, stack, reproducible):
+        """The run of one agent that is in a folder already."""
+        session = cls.__new__(cls)
+        session._take(env, env_kwargs, stack, None, 1, reproducible)
+        session._chosen = {"learning_starts", "epsilon_frames"}
+        session.run_dir = os.fspath(run_dir)
+        session._training = _native.Training.found(session._task, session.run_dir)
+        session._target = min(agent.frames for agent in session.agents())
+        return session
+
+    def _take(self, env, env_kwargs, stack, vectorize, count, reproducible):
+        """Takes the task, and returns settings that come with it."""
+        if not isinstance(stack, int) or stack < 1:
+            raise ValueError(f"stack is {stack!r}, and must be 1 or more")
+        task, observations, actions, settings = _spaces.make_task(
+            env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
+        )
+        self._env, self._env_kwargs, self._task, self._stack = env, env_kwargs, task, stack
+        self._spaces = None if observations is None else (observations, actions)
+        self._is_vector = vectorize is not None or isinstance(env, gymnasium.vector.VectorEnv)
+        return settings
 
     def agents(self):
         return [AgentNow(*row) for row in self._training.agents()]

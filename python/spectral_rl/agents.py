@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spectral_rl._session import AgentStopped, Session
+from spectral_rl.data import Run
 from spectral_rl.policies import Acts, Policy, load_policy
 
 __all__ = [
@@ -66,7 +67,6 @@ class Agent(Acts):
     ):
         self.name = name
         self.seed = int(seed)
-        self._env = env
         self._session = Session(
             env,
             [name],
@@ -103,10 +103,8 @@ class Agent(Acts):
         return self._session.run_dir
 
     @property
-    def run(self):
+    def run(self) -> Run:
         """The run's files as :class:`spectral_rl.Run`."""
-        from spectral_rl.data import Run
-
         return Run(self.run_dir)
 
     @property
@@ -143,6 +141,13 @@ class Agent(Acts):
         if os.path.isfile(os.path.join(path, "run.toml")):
             return _load_run(path, env, keywords)
         return load_policy(path, env)
+
+    @classmethod
+    def _found(cls, path, env, data, *, env_kwargs=None, stack=1, reproducible=None):
+        agent = cls.__new__(cls)
+        agent.name, agent.seed, agent._policy = data.name, data.seed, None
+        agent._session = Session.found(env, path, env_kwargs, stack, reproducible)
+        return agent
 
     def _evaluation_env(self):
         return self._session.evaluation_env()
@@ -295,10 +300,8 @@ class Population:
         return self._session.run_dir
 
     @property
-    def run(self):
+    def run(self) -> Run:
         """The run's files as :class:`spectral_rl.Run`."""
-        from spectral_rl.data import Run
-
         return Run(self.run_dir)
 
     @property
@@ -324,20 +327,12 @@ class Population:
 
 
 def _load_run(path, env, keywords):
-    from spectral_rl.data import Run
-
     run = Run(path)
     if len(run.agents) != 1:
         raise ValueError(
-            f"{path} holds {len(run.agents)} agents: make a Population with run_dir={path!r} to go on, or read one agent with "
-            "spectral_rl.Run(path).agents[i].policy()"
+            f"{path} holds {len(run.agents)} agents: make the same Population again, with run_dir={path!r}, to go on, or read "
+            "one agent with spectral_rl.Run(path).agents[i].policy()"
         )
-    if env is None:
-        env = run.task
-        if env.startswith("gymnasium/"):
-            raise ValueError(f"{path} is a run on {env}: pass the task again, as load({path!r}, env=...)")
-    agent = run.agents[0]
-    settings = {**run.changed_settings(agent), **keywords}
-    made = Agent(agent.name, env, seed=agent.seed, run_dir=path, **settings)
-    made._session.open()
-    return made
+    if env is None and run.task.startswith("gymnasium/"):
+        raise ValueError(f"{path} is a run on {run.task}: pass the task again, as load({path!r}, env=...)")
+    return Agent._found(path, run.task if env is None else env, run.agents[0], **keywords)
