@@ -258,9 +258,11 @@ class _Interrupts:
 
 
 class _Bar:
-    """A line on standard error with steps, rate and time left."""
+    """Steps, rate and time left on standard error: one line that changes, or where that cannot be shown, one now and then."""
 
     def __init__(self, target, agents):
+        self._alive = sys.stderr.isatty() or "ipykernel" in sys.modules
+        self._period = 0.2 if self._alive else 10.0
         self._target, self._agents = target * agents, agents
         self._begun, self._from, self._last = time.monotonic(), None, 0.0
 
@@ -269,7 +271,7 @@ class _Bar:
         done = sum(frames for frames, _ in rows)
         if self._from is None:
             self._from = done
-        if now - self._last < 0.2 and done < self._target:
+        if now - self._last < self._period and done < self._target:
             return
         self._last = now
         rate = (done - self._from) / max(now - self._begun, 1e-9)
@@ -278,13 +280,14 @@ class _Bar:
         score = f"  score {sum(scores) / len(scores):.4g}" if scores else ""
         filled = int(24 * min(done / max(self._target, 1), 1.0))
         bar = "█" * filled + "·" * (24 - filled)
-        text = f"\r{bar} {done:,}/{self._target:,}  {rate:,.0f} steps/s  {_clock(left)} left{score}"
-        sys.stderr.write(text.ljust(79))
+        text = f"{bar} {done:,}/{self._target:,}  {rate:,.0f} steps/s  {_clock(left)} left{score}"
+        sys.stderr.write(f"\r{text:<79}" if self._alive else f"{text}\n")
         sys.stderr.flush()
 
     def close(self):
-        sys.stderr.write("\n")
-        sys.stderr.flush()
+        if self._alive:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
 
 
 def _clock(seconds):
