@@ -20,6 +20,7 @@ _HOMES = {
     "Policy": "data",
     "Run": "data",
     "load_policy": "data",
+    "Callback": "callbacks",
 }
 
 __all__ = sorted(_HOMES)

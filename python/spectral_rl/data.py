@@ -21,10 +21,20 @@ __all__ = ["AgentData", "Policy", "Run", "load_policy"]
 def load_policy(path):
     """Loads a trained agent from a ``model.safetensors``, an agent's folder, or a run directory that has one model.
 
-    >>> import spectral_rl
-    >>> policy = spectral_rl.load_policy("runs/doc")                                 # doctest: +SKIP
-    >>> policy.act(observations)                                                     # doctest: +SKIP
-    array([0, 2, 1])
+    >>> import os, tempfile, numpy, spectral_rl
+    >>> from spectral_rl._native import run_command
+    >>> run = os.path.join(tempfile.mkdtemp(), "run")
+    >>> run_command(["spectral", "train", "--task", "catch-scale", "--agents", "spectral", "--frames", "500",
+    ...     "--set", "learning_starts=100", "--set", "hidden=16", "--device", "cpu", "--out", run])
+    0
+    >>> policy = spectral_rl.load_policy(run)
+    >>> policy
+    <Policy of spectral (seed 1) on catch-scale, 500 frames>
+    >>> observations = numpy.zeros((5, *policy.observation_shape), numpy.float32)
+    >>> policy.q_values(observations).shape, policy.outputs(observations).shape
+    ((5, 3), (5, 3, 21))
+    >>> policy.actions[policy.act(observations[0], mask=[False, False, True])]
+    'right'
     """
     return Policy.load(os.fspath(path))
 
@@ -123,8 +133,13 @@ class AgentData:
         return self._table("td_error.csv")
 
     def policy(self):
-        """The trained agent. An agent that is still training has none yet."""
-        return load_policy(self.path)
+        """The trained agent. An agent that is still training has none yet: a model is written when a run ends."""
+        try:
+            return load_policy(self.path)
+        except FileNotFoundError:
+            run = self.path.parent.parent
+            why = self.stopped or f"it is written when the run ends; finish the run with `spectral resume {run}`"
+            raise FileNotFoundError(f"{self.id} has no model: {why}") from None
 
     def __repr__(self):
         state = f", stopped: {self.stopped}" if self.stopped else ""

@@ -88,7 +88,7 @@ impl Description {
             found.ok_or_else(|| format!("its metadata lacks '{key}'"))
         };
         let wrong =
-            |key: &str, why: String| format!("its {key} is '{}': {why}", shorten(&find(key).unwrap_or("")));
+            |key: &str, why: String| format!("its {key} is '{}': {why}", shorten(find(key).unwrap_or("")));
         if find("format")? != FORMAT {
             return Err(wrong("format", format!("this version reads '{FORMAT}'")));
         }
