@@ -30,6 +30,7 @@ _HOMES = {
     "Policy": "policies",
     "load_policy": "policies",
     "Run": "data",
+    "Callback": "callbacks",
 }
 
 __all__ = sorted(_HOMES)

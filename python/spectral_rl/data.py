@@ -112,8 +112,13 @@ class AgentData:
         return self._table("td_error.csv")
 
     def policy(self):
-        """The trained agent. An agent that is still training has none yet."""
-        return load_policy(self.path)
+        """The trained agent. An agent that is still training has none yet: a model is written when a run ends."""
+        try:
+            return load_policy(self.path)
+        except FileNotFoundError:
+            run = self.path.parent.parent
+            why = self.stopped or f"it is written when the run ends; finish the run with `spectral resume {run}`"
+            raise FileNotFoundError(f"{self.id} has no model: {why}") from None
 
     def __repr__(self):
         state = f", stopped: {self.stopped}" if self.stopped else ""

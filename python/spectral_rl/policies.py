@@ -185,10 +185,16 @@ def load_policy(path: str | os.PathLike, env=None) -> Policy:
 
     Observations are expected as the network sees them. With the task, ``env``, they are expected as the task shows them.
 
-    >>> import spectral_rl
-    >>> policy = spectral_rl.load_policy("runs/doc")                                 # doctest: +SKIP
-    >>> policy.act(observations)                                                     # doctest: +SKIP
-    array([0, 2, 1])
+    >>> import numpy, spectral_rl
+    >>> agent = spectral_rl.SpectralDQN("catch-scale", learning_starts=100, epsilon_frames=300, hidden="16").learn(500)
+    >>> policy = spectral_rl.load_policy(agent.run_dir)
+    >>> policy
+    <Policy of spectral (seed 1) on catch-scale, 500 frames>
+    >>> observations = numpy.zeros((5, *policy.observation_shape), numpy.float32)
+    >>> policy.q_values(observations).shape, policy.outputs(observations).shape
+    ((5, 3), (5, 3, 21))
+    >>> policy.actions[policy.act(observations[0], mask=[False, False, True])]
+    'right'
     """
     native = _native.Policy.load(os.fspath(path))
     space = getattr(env, "single_observation_space", None) or getattr(env, "observation_space", None)

@@ -118,7 +118,7 @@ def test_a_torn_line_counts_only_once_it_is_whole(small):
     run = Run(small)
     assert run.agents[0].stopped == "its values stopped being finite"
     assert len(run.agents[0].episodes()["frame"]) == 0
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="popart-s1 has no model: its values stopped being finite"):
         run.agents[0].policy()
 
 
@@ -139,6 +139,8 @@ def test_a_run_that_is_being_trained(tmp_path):
                     seen.append(run.agents[0].frames)
         assert len(seen) == 3 and seen[-1] >= seen[0] > 0
         assert run.status == "running"
+        with pytest.raises(FileNotFoundError, match="spectral resume"):
+            run.agents[0].policy()
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert len(Run(out).agents[0].metrics()["frame"]) >= 0

@@ -186,6 +186,13 @@ mod tests {
         assert_eq!(table.count(1, frame).unwrap(), 20);
         assert_eq!(table.number(1, score).unwrap(), -300.0);
         assert_eq!(table.get(1, table.optional_column("other").unwrap()), None);
+        let columns = table.into_columns();
+        assert_eq!(
+            columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["frame", "other", "score"]
+        );
+        assert_eq!((columns[0].1[1], columns[1].1[0]), (20.0, 1.0));
+        assert!(columns[1].1[1].is_nan());
     }
 
     #[test]

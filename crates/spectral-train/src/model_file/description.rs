@@ -6,7 +6,8 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::store::{json_counts, json_integers, json_quote, json_strings};
 use spectral_agent::codecs::Codec;
-use spectral_agent::learner::{architecture, network_input};
+use spectral_agent::learner::architecture;
+use spectral_agent::replay::network_input;
 use spectral_agent::settings::{AgentSettings, Setting as _, Settings as _, Values};
 use spectral_env::ObservationSpec;
 use spectral_nn::{Architecture, Head, Layer, Tensor};
@@ -88,7 +89,7 @@ impl Description {
             found.ok_or_else(|| format!("its metadata lacks '{key}'"))
         };
         let wrong =
-            |key: &str, why: String| format!("its {key} is '{}': {why}", shorten(&find(key).unwrap_or("")));
+            |key: &str, why: String| format!("its {key} is '{}': {why}", shorten(find(key).unwrap_or("")));
         if find("format")? != FORMAT {
             return Err(wrong("format", format!("this version reads '{FORMAT}'")));
         }
