@@ -97,6 +97,13 @@ def _check_render_mode(render_mode):
         raise ValueError(f"render_mode is {render_mode!r}, and must be None or 'rgb_array'")
 
 
+class _Closed:
+    """What stands for the tasks of a vector environment that was closed."""
+
+    def __getattr__(self, name):
+        raise gymnasium.error.ClosedEnvironmentError("the environment was closed: make a new one")
+
+
 class SpectralEnv(gymnasium.Env):
     """One of Spectral's tasks. ``gymnasium.make`` makes it.
 
@@ -260,6 +267,10 @@ class SpectralVectorEnv(VectorEnv):
     def get_action_meanings(self):
         """One name per action."""
         return self._batch.actions
+
+    def close_extras(self, **kwargs):
+        """Ends the threads."""
+        self._batch = _Closed()
 
 
 def _check_mask(mask, num_envs):

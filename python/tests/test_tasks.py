@@ -1,0 +1,588 @@
+"""Spectral's tasks in Gymnasium: ids, settings, single and vector environments."""
+
+import doctest
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import spectral_rl.tasks
+from spectral_rl.tasks import task_ids
+
+BUILT_IN = [env_id for env_id in task_ids() if "Mini" in env_id]
+BUILT_IN += ["Spectral/2048-v0", "Spectral/Investor-v0", "Spectral/CatchScale-v0"]
+BOARDS = [env_id for env_id in BUILT_IN if "Investor" not in env_id]
+# Paddles and joysticks, European television, pictures of other heights, lives, composed games.
+ATARI = [
+    "SpectralAtari/Pong-v0",
+    "SpectralAtari/Breakout-v0",
+    "SpectralAtari/MsPacman-v0",
+    "SpectralAtari/AirRaid-v0",
+    "SpectralAtari/Carnival-v0",
+    "Spectral/ExponentialPong-v0",
+    "Spectral/Ponglantis-v0",
+    "Spectral/ReversePonglantis-v0",
+]
+MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
+
+
+def make(env_id, **settings):
+    """An environment, or a loud skip where there are no ROMs."""
+    try:
+        return gymnasium.make(env_id, **settings)
+    except FileNotFoundError as error:
+        pytest.skip(f"NO ROMS: {error}")
+
+
+def make_vec(env_id, num_envs, **settings):
+    try:
+        return gymnasium.make_vec(env_id, num_envs=num_envs, **settings)
+    except FileNotFoundError as error:
+        pytest.skip(f"NO ROMS: {error}")
+
+
+def assert_same(ours, theirs, where=""):
+    """Equal values of equal types, all the way down."""
+    assert type(ours) is type(theirs), (where, type(ours), type(theirs))
+    if isinstance(ours, dict):
+        assert ours.keys() == theirs.keys(), where
+        for key in ours:
+            assert_same(ours[key], theirs[key], f"{where}[{key}]")
+    elif isinstance(ours, tuple):
+        assert len(ours) == len(theirs), where
+        for number, (one, other) in enumerate(zip(ours, theirs)):
+            assert_same(one, other, f"{where}({number})")
+    elif isinstance(ours, np.ndarray) and ours.dtype == object:
+        assert ours.shape == theirs.shape, where
+        for number, (one, other) in enumerate(zip(ours, theirs)):
+            assert_same(one, other, f"{where}[{number}]")
+    elif isinstance(ours, np.ndarray):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, (where, ours.dtype, theirs.dtype)
+        np.testing.assert_array_equal(ours, theirs, err_msg=where)
+    else:
+        assert ours == theirs, where
+
+
+def run_python(program, **environment):
+    """What a fresh interpreter prints."""
+    out = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert out.returncode == 0, out.stderr
+    return out.stdout.strip()
+
+
+# Ids and registration
+
+
+def test_ids_follow_from_the_registry():
+    ids = task_ids()
+    assert ids["Spectral/ExponentialPongMini-v0"] == "exponential-pong-mini"
+    assert ids["Spectral/PonglantisMiniEvenEasier-v0"] == "ponglantis-mini-even-easier"
+    assert ids["SpectralAtari/MsPacman-v0"] == "atari/ms_pacman"
+    assert len(ids) == len(set(ids.values())) > 70
+    assert all(env_id in gymnasium.registry for env_id in ids)
+
+
+@pytest.mark.parametrize("first, second", [("spectral_rl", "gymnasium"), ("gymnasium", "spectral_rl")])
+def test_registered_whichever_is_imported_first(first, second):
+    make = "print(gymnasium.make('Spectral/2048-v0').spec.id)"
+    assert run_python(f"import {first}, {second}; {make}") == "Spectral/2048-v0"
+
+
+@pytest.mark.parametrize("before", ["import gymnasium", "import spectral_rl; import gymnasium"])
+def test_made_with_the_modules_name_in_front(before):
+    make = "print(gymnasium.make('spectral_rl:Spectral/2048-v0').spec.id)"
+    assert run_python(f"{before}; {make}") == "Spectral/2048-v0"
+
+
+def test_importing_the_package_imports_neither_gymnasium_nor_numpy():
+    look = "print([name for name in ('numpy', 'gymnasium', 'spectral_rl._native') if name in sys.modules])"
+    assert run_python(f"import sys, spectral_rl; {look}") == "[]"
+
+
+def test_gymnasium_imports_nothing_of_ours():
+    look = "print([name for name in sys.modules if name.startswith('spectral_rl')])"
+    assert run_python(f"import sys, gymnasium; {look}") == "[]"
+
+
+# Settings
+
+
+def test_settings_are_keyword_arguments():
+    env = gymnasium.make("Spectral/PongMini-v0", observation="planes", frame_skip=2)
+    assert env.observation_space.dtype == np.uint8 and len(env.observation_space.shape) == 3
+    pixels = gymnasium.make("Spectral/PongMini-v0", observation="pixels")
+    assert pixels.observation_space.shape == (4, 84, 84)
+    scaled = gymnasium.make("Spectral/CatchScale-v0", reward_scale=np.float64(1e6))
+    scaled.reset(seed=1)
+    rewards = {scaled.step(0)[1] for _ in range(9)}
+    assert rewards <= {0.0, 1e6, -1e6} and len(rewards) == 2
+
+
+@pytest.mark.parametrize(
+    "env_id, settings, error, said",
+    [
+        ("Spectral/2048-v0", {"observatoin": "planes"}, TypeError, "'observation'"),
+        ("Spectral/2048-v0", {"zzz": 1}, TypeError, "observation, reward_scale, frame_skip"),
+        ("Spectral/2048-v0", {"observation": "plane"}, ValueError, "auto | vector | planes | pixels"),
+        ("Spectral/2048-v0", {"frame_skip": 0}, ValueError, "from 1 to 60"),
+        ("Spectral/Investor-v0", {"observation": "planes"}, ValueError, "it supports vector"),
+        ("Spectral/2048-v0", {"raw": True}, ValueError, "SpectralAtari/Pong-v0"),
+        ("SpectralAtari/Pong-v0", {"mode": 7}, ValueError, "one of 0, 1"),
+        ("SpectralAtari/Pong-v0", {"raw": True, "atari_protocol": "paper"}, TypeError, "with raw=True has no setting"),
+        ("Spectral/2048-v0", {"render_mode": "ansi"}, ValueError, "'rgb_array'"),
+    ],
+)
+def test_wrong_settings_say_what_would_be_right(env_id, settings, error, said):
+    with warnings.catch_warnings(), pytest.raises(error) as caught:
+        warnings.simplefilter("ignore")
+        gymnasium.make(env_id, **settings)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ({"thread": 2}, "'threads'"),
+        ({"threads": 0}, "all cores"),
+        ({"autoreset_mode": "Never"}, "NextStep, SameStep or Disabled"),
+        ({"max_episode_steps": 0}, "at least 1"),
+    ],
+)
+def test_wrong_arguments_of_vector_environments(settings, said):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        gymnasium.make_vec("Spectral/2048-v0", num_envs=2, **settings)
+    assert said in str(caught.value)
+
+
+def test_modes_and_protocols_of_atari():
+    assert make("SpectralAtari/Pong-v0").action_space.n == 6
+    assert make("SpectralAtari/Pong-v0", atari_protocol="machado", mode=1, difficulty=3).action_space.n == 18
+    full = make("SpectralAtari/Pong-v0", raw=True, full_action_space=True)
+    assert full.unwrapped.get_action_meanings()[0].lower() == "noop" and full.action_space.n == 18
+
+
+# Single environments
+
+
+def check(env_id, **settings):
+    env = make(env_id, render_mode="rgb_array", **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # The bounds of a vector's numbers are not known, which the checker finds worth a warning.
+        warnings.filterwarnings("ignore", message=".*infinity.*")
+        check_env(env.unwrapped)
+
+
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_built_in_tasks_pass_gymnasiums_checker(env_id):
+    check(env_id)
+
+
+@pytest.mark.parametrize("observation", ["planes", "pixels"])
+@pytest.mark.parametrize("env_id", BOARDS)
+def test_built_in_tasks_pass_gymnasiums_checker_in_other_views(env_id, observation):
+    check(env_id, observation=observation, frame_skip=2)
+
+
+@pytest.mark.parametrize("env_id", ATARI)
+def test_atari_tasks_pass_gymnasiums_checker(env_id):
+    check(env_id)
+
+
+@pytest.mark.parametrize("env_id", ["SpectralAtari/Pong-v0", "SpectralAtari/AirRaid-v0"])
+def test_raw_atari_passes_gymnasiums_checker(env_id):
+    check(env_id, raw=True)
+
+
+@pytest.mark.parametrize("env_id", list(task_ids()))
+def test_every_task_can_be_made_and_played(env_id):
+    env = make(env_id)
+    env.reset(seed=1)
+    for _ in range(3):
+        observation, reward, terminated, truncated, info = env.step(env.action_space.n - 1)
+        assert env.observation_space.contains(observation) and type(reward) is float
+        assert not truncated and type(terminated) is bool and {"score", "life_lost"} <= info.keys()
+
+
+def test_rewards_are_raw_and_scores_plain():
+    env = gymnasium.make("Spectral/ExponentialPongMini-v0")
+    env.reset(seed=3)
+    rng = np.random.default_rng(3)
+    largest, score, over = 0.0, 0, False
+    while not over:
+        _, reward, terminated, truncated, info = env.step(rng.integers(3))
+        assert (abs(reward) >= 1) == (abs(info["score"]) == 1) and np.sign(reward) == np.sign(info["score"])
+        largest, score, over = max(largest, abs(reward)), score + info["score"], terminated or truncated
+    assert largest > 1 and -21 <= score <= 21 and terminated
+
+
+def test_stacks_begin_with_zeros_and_move_up():
+    env = make("SpectralAtari/Pong-v0")
+    first, _ = env.reset(seed=1)
+    assert not first[:3].any() and first[3].any()
+    second = env.step(0)[0]
+    assert not second[:2].any()
+    np.testing.assert_array_equal(second[2], first[3])
+    for _ in range(3):
+        third = env.step(2)[0]
+        np.testing.assert_array_equal(third[:3], second[1:])
+        second = third
+
+
+def test_a_seed_makes_an_atari_console_begin_anew():
+    env = make("SpectralAtari/MsPacman-v0")
+
+    def play():
+        seen = [env.reset(seed=5)[0]]
+        return seen + [env.step(action % 9)[0] for action in range(200)]
+
+    for one, other in zip(play(), play()):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_lost_lives_are_told():
+    env = make("SpectralAtari/Breakout-v0")
+    env.reset(seed=1)
+    lost, terminated = 0, False
+    while not terminated:
+        terminated, _, info = env.step(1)[2:]
+        lost += info["life_lost"]
+    assert lost == 4, "the fifth ends the game"
+
+
+def test_steps_need_a_reset():
+    env = gymnasium.make("Spectral/CatchScale-v0").unwrapped
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(0)
+    env.reset(seed=1)
+    while not env.step(0)[2]:
+        pass
+    with pytest.raises(gymnasium.error.ResetNeeded, match="over"):
+        env.step(0)
+    env.reset()
+    env.step(0)
+
+
+@pytest.mark.parametrize("action", [-1, 4, 10**6])
+def test_actions_that_do_not_exist_are_refused(action):
+    env = gymnasium.make("Spectral/2048-v0").unwrapped
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="actions 0 to 3"):
+        env.step(action)
+
+
+def test_bad_seeds_are_refused():
+    for seed in (-1, 2**64):
+        with pytest.raises(gymnasium.error.Error):
+            gymnasium.make("Spectral/2048-v0").unwrapped.reset(seed=seed)
+
+
+def test_pictures():
+    env = gymnasium.make("Spectral/2048-v0", render_mode="rgb_array")
+    env.reset(seed=1)
+    picture = env.render()
+    assert picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3 and picture.any()
+    assert gymnasium.make("Spectral/2048-v0").unwrapped.render() is None
+    envs = gymnasium.make_vec("Spectral/2048-v0", num_envs=2, render_mode="rgb_array")
+    envs.reset(seed=1)
+    pictures = envs.render()
+    assert len(pictures) == 2
+    np.testing.assert_array_equal(pictures[0], picture)
+
+
+# Vector environments
+
+
+def compare(env_id, num_envs, mode, steps, threads=None, **settings):
+    """Our vector environment beside Gymnasium's own over single ones: everything is equal at every step."""
+    ours = make_vec(env_id, num_envs, autoreset_mode=mode, threads=threads, **settings)
+    theirs = make_vec(
+        env_id, num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}, **settings
+    )
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
+    assert ours.metadata["autoreset_mode"] is mode
+    rng = np.random.default_rng(1)
+    seeds = [int(seed) for seed in rng.integers(0, 2**62, num_envs)]
+    assert_same(ours.reset(seed=seeds), theirs.reset(seed=seeds), "reset")
+    ended = 0
+    for step in range(steps):
+        actions = rng.integers(0, ours.single_action_space.n, num_envs)
+        one, other = ours.step(actions), theirs.step(actions)
+        assert_same(one, other, f"step {step} ")
+        over = one[2] | one[3]
+        ended += over.sum()
+        if mode == AutoresetMode.DISABLED and over.any():
+            assert_same(
+                ours.reset(options={"reset_mask": over.copy()}),
+                theirs.reset(options={"reset_mask": over.copy()}),
+                f"reset after {step} ",
+            )
+    assert_same(ours.reset(seed=7), theirs.reset(seed=7), "reset again")
+    assert_same(ours.reset(), theirs.reset(), "reset without a seed")
+    assert ended > 0, "nothing was tested about ends"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_vector_of_built_in_tasks_equals_single_ones(env_id, mode):
+    compare(env_id, 5, mode, 150, threads=3, max_episode_steps=40)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("settings", [{"observation": "planes"}, {"observation": "pixels", "frame_skip": 3}])
+def test_vector_of_other_views_equals_single_ones(settings, mode):
+    compare("Spectral/CatchScale-v0", 4, mode, 60, **settings)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "env_id, settings",
+    [
+        ("SpectralAtari/Pong-v0", {}),
+        ("SpectralAtari/Breakout-v0", {"atari_protocol": "machado"}),
+        ("Spectral/ReversePonglantis-v0", {}),
+        ("SpectralAtari/MsPacman-v0", {"raw": True, "repeat_action_probability": 0.25, "frame_skip": 2}),
+    ],
+)
+def test_vector_of_atari_tasks_equals_single_ones(env_id, settings, mode):
+    compare(env_id, 3, mode, 100, threads=2, max_episode_steps=30, **settings)
+
+
+def test_make_vec_makes_ours_unless_told_otherwise():
+    assert type(gymnasium.make_vec("Spectral/2048-v0", num_envs=2)) is spectral_rl.tasks.SpectralVectorEnv
+    same = gymnasium.make_vec("Spectral/2048-v0", num_envs=2, vectorization_mode="vector_entry_point")
+    assert type(same) is spectral_rl.tasks.SpectralVectorEnv
+    again = gymnasium.make_vec(same.spec)
+    assert type(again) is type(same) and again.num_envs == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 16])
+def test_results_do_not_depend_on_threads(threads):
+    def play(threads):
+        envs = gymnasium.make_vec("Spectral/PongMini-v0", num_envs=33, threads=threads, observation="pixels")
+        assert envs.threads == threads
+        rng = np.random.default_rng(2)
+        seen = [envs.reset(seed=1)]
+        seen += [envs.step(rng.integers(0, 3, 33)) for _ in range(60)]
+        return tuple(seen)
+
+    assert_same(play(threads), play(3))
+
+
+def test_seeds_of_a_vector():
+    envs = gymnasium.make_vec("Spectral/2048-v0", num_envs=3)
+    by_number, _ = envs.reset(seed=5)
+    by_list, _ = envs.reset(seed=[5, 6, 7])
+    np.testing.assert_array_equal(by_number, by_list)
+    unlike = {envs.reset(seed=None)[0].tobytes() for _ in range(5)}
+    assert len(unlike) > 1
+    partly, _ = envs.reset(seed=[5, None, 7])
+    np.testing.assert_array_equal(partly[[0, 2]], by_list[[0, 2]])
+    with pytest.raises(ValueError, match="2 seeds for 3"):
+        envs.reset(seed=[1, 2])
+    two = [gymnasium.make_vec("Spectral/2048-v0", num_envs=8).reset()[0].tobytes() for _ in range(2)]
+    assert two[0] != two[1], "without a seed, chance is the system's"
+
+
+def test_wrong_masks_and_actions():
+    envs = gymnasium.make_vec("Spectral/CatchScale-v0", num_envs=2, autoreset_mode="Disabled")
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step(np.array([0, 0]))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="first reset is of all"):
+        envs.reset(options={"reset_mask": np.array([True, False])})
+    envs.reset(seed=1)
+    for mask, error in [
+        ([True, False], TypeError),
+        (np.array([1, 0]), TypeError),
+        (np.array([True]), ValueError),
+        (np.array([False, False]), ValueError),
+    ]:
+        with pytest.raises(error, match="reset_mask"):
+            envs.reset(options={"reset_mask": mask})
+    for actions, error in [
+        (np.array([0]), ValueError),
+        (np.array([0, 3]), ValueError),
+        (np.array([0.0, 1.0]), TypeError),
+        (np.array([[0, 1]]), TypeError),
+    ]:
+        with pytest.raises(error):
+            envs.step(actions)
+    for actions in (np.array([0, 1], dtype=np.uint8), [0, 1], (1, 0), np.arange(4)[::2] // 2):
+        envs.step(actions)
+    while not envs.step(np.array([0, 0]))[2].any():
+        pass
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset_mask"):
+        envs.step(np.array([0, 0]))
+
+
+def test_observations_are_the_callers_for_as_long_as_he_holds_them():
+    envs = gymnasium.make_vec("Spectral/PongMini-v0", num_envs=3, observation="pixels")
+    rng = np.random.default_rng(0)
+    held = [envs.reset(seed=1)[0]]
+    copies = [held[0].copy()]
+    views = []
+    for _ in range(20):
+        seen = envs.step(rng.integers(0, 3, 3))[0]
+        held.append(seen)
+        copies.append(seen.copy())
+        views.append(envs.step(rng.integers(0, 3, 3))[0][1:, 0])
+        copies.append(views[-1].copy())
+        held.append(views[-1])
+    for one, other in zip(held, copies):
+        np.testing.assert_array_equal(one, other)
+    del held, views, seen
+    addresses = set()
+    for _ in range(20):
+        seen = envs.step(rng.integers(0, 3, 3))[0]
+        addresses.add(seen.ctypes.data)
+    assert len(addresses) <= 4, "what nobody holds is used again"
+
+
+def test_arrays_that_were_tampered_with_are_not_used_again():
+    envs = gymnasium.make_vec("Spectral/PongMini-v0", num_envs=2)
+    for _ in range(3):
+        seen, _ = envs.reset(seed=1)
+        seen.flags.writeable = False
+        seen, _ = envs.reset(seed=1)
+        seen.shape = (4, -1)
+        seen, _ = envs.reset(seed=1)
+        assert seen.shape == (2, 32) and seen.flags.writeable
+
+
+def test_without_copies_all_steps_write_to_the_same_array():
+    envs = gymnasium.make_vec("Spectral/2048-v0", num_envs=2, copy=False)
+    first, _ = envs.reset(seed=1)
+    assert envs.step(np.array([0, 1]))[0] is first
+
+
+def test_several_python_threads_and_forked_processes():
+    def play(envs, out):
+        rng = np.random.default_rng(4)
+        out.append(envs.reset(seed=3)[0])
+        for _ in range(100):
+            out.append(envs.step(rng.integers(0, 3, 8))[0].copy())
+
+    batches = [
+        gymnasium.make_vec("Spectral/PongMini-v0", num_envs=8, threads=2, observation="pixels") for _ in range(3)
+    ]
+    results = [[] for _ in batches]
+    threads = [threading.Thread(target=play, args=pair) for pair in zip(batches, results)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for other in results[1:]:
+        for one, two in zip(results[0], other):
+            np.testing.assert_array_equal(one, two)
+    if "fork" in multiprocessing.get_all_start_methods():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if child == 0:
+            again = []
+            play(batches[0], again)
+            same = all((one == two).all() for one, two in zip(again, results[0]))
+            os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0, "threads are not inherited, and nobody waits for them"
+
+
+def test_closed_environments_say_so():
+    envs = gymnasium.make_vec("Spectral/2048-v0", num_envs=2)
+    envs.reset(seed=1)
+    envs.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
+        envs.step(np.array([0, 0]))
+
+
+# With Gymnasium's wrappers
+
+
+def test_gymnasiums_wrappers():
+    env = gymnasium.make("Spectral/CatchScale-v0", observation="planes", max_episode_steps=5)
+    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.wrappers.FrameStackObservation(env, 3))
+    env = gymnasium.wrappers.ClipReward(env, -1, 1)
+    env.reset(seed=1)
+    for _ in range(5):
+        _, _, terminated, truncated, info = env.step(0)
+    assert truncated and not terminated and info["episode"]["l"] == 5
+    grey = gymnasium.wrappers.GrayscaleObservation(make("SpectralAtari/Pong-v0", raw=True))
+    assert grey.reset(seed=1)[0].shape == (210, 160)
+
+
+def test_gymnasiums_vector_wrappers():
+    envs = gymnasium.make_vec("Spectral/CatchScale-v0", num_envs=3)
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
+    envs = gymnasium.wrappers.vector.ClipReward(envs, -1, 1)
+    envs.reset(seed=1)
+    told = 0
+    for _ in range(40):
+        *_, infos = envs.step(np.zeros(3, dtype=np.int64))
+        told += infos.get("_episode", np.zeros(3)).sum()
+    assert told >= 9
+    listed = gymnasium.wrappers.vector.DictInfoToList(gymnasium.make_vec("Spectral/CatchScale-v0", num_envs=2))
+    listed.reset(seed=1)
+    assert [info["score"] for info in listed.step(np.zeros(2, dtype=np.int64))[-1]] == [0.0, 0.0]
+
+
+def test_async_vector_environments():
+    envs = gymnasium.make_vec("Spectral/2048-v0", num_envs=2, vectorization_mode="async")
+    ours = gymnasium.make_vec("Spectral/2048-v0", num_envs=2)
+    np.testing.assert_array_equal(envs.reset(seed=1)[0], ours.reset(seed=1)[0])
+    envs.close()
+
+
+# Atari beside ale-py
+
+
+@pytest.mark.parametrize("game", ["pong", "breakout", "ms_pacman", "air_raid", "carnival", "video_pinball"])
+def test_raw_screens_equal_those_of_ale_py(game):
+    ale_py = pytest.importorskip("ale_py", reason="NO ale-py: pip install ale-py")
+    env_id = next(env_id for env_id, name in task_ids().items() if name == f"atari/{game}")
+    ours = make(env_id, raw=True, max_episode_steps=-1)
+    theirs = ale_py.AtariEnv(
+        game, frameskip=1, repeat_action_probability=0.0, max_num_frames_per_episode=108_000
+    )
+    assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
+    for episode in range(2):
+        seed = {"seed": 1} if episode == 0 else {}
+        np.testing.assert_array_equal(ours.reset(**seed)[0], theirs.reset(**seed)[0])
+        rng = np.random.default_rng(1)
+        for step in range(1500):
+            action = int(rng.integers(ours.action_space.n)) if step % 4 == 0 else action
+            one, other = ours.step(action), theirs.step(action)
+            np.testing.assert_array_equal(one[0], other[0], err_msg=f"{game} step {step}")
+            assert one[1:4] == other[1:4]
+            if one[2]:
+                break
+
+
+def test_roms_of_ale_py_are_found(tmp_path):
+    pytest.importorskip("ale_py", reason="NO ale-py: pip install ale-py")
+    make = "import gymnasium; print(gymnasium.make('spectral_rl:SpectralAtari/Pong-v0').spec.id)"
+    assert run_python(make, SPECTRAL_ROMS=str(tmp_path)) == "SpectralAtari/Pong-v0"
+
+
+def test_a_missing_rom_says_what_to_do(tmp_path):
+    hide = "import sys; sys.modules['ale_py'] = None; import gymnasium, spectral_rl.tasks\n"
+    hide += "try: gymnasium.make('SpectralAtari/Pong-v0')\n"
+    hide += "except FileNotFoundError as error: print(error)"
+    assert "pip install spectral-rl[atari]" in run_python(hide, SPECTRAL_ROMS=str(tmp_path))
+
+
+def test_examples_in_the_documentation_of_the_module():
+    assert doctest.testmod(spectral_rl.tasks).failed == 0
