@@ -9,6 +9,12 @@ All have the same settings: `preprocessed` is 84 × 84 grey, the maximum of two 
 30 no-ops at a reset, no fire at a reset, no sticky actions, rewards not clipped, a lost life no end; `raw` is the screen of
 210 × 160 in colour at every frame, not stacked. All reset at the next step, have a thread per core and play the same random
 actions. A step is one action in one environment.
+
+A step has to write its observation, 28,224 or 100,800 bytes; the row `copying` is NumPy copying as many bytes with one core
+from one array to another, which is a floor for the time of a step. What remains is emulation, of 4 frames or of 1.
+
+Steps per wall-clock second say what a user gets; on a machine that others use too, steps per CPU second of the process
+say more, because they do not depend on how many of the cores each turn was given.
 """
 
 import argparse
@@ -21,6 +27,7 @@ import sys
 import time
 
 CONTESTANTS = ["spectral", "envpool", "ale-py"]
+FLOOR = "copying"
 KINDS = ["preprocessed", "raw"]
 # Bytes of an observation: what has to be written at least.
 BYTES = {"preprocessed": 4 * 84 * 84, "raw": 210 * 160 * 3}
@@ -72,11 +79,31 @@ def make(contestant, kind, num_envs, threads):
     )
 
 
+class Copying:
+    """Nothing but the bytes."""
+
+    def __init__(self, num_envs, size):
+        import numpy as np
+
+        self.arrays = [np.ones((num_envs, size), dtype=np.uint8) for _ in range(2)]
+
+    def reset(self):
+        pass
+
+    def step(self, actions):
+        self.arrays.reverse()
+        self.arrays[0][:] = self.arrays[1]
+        return self.arrays[:1]
+
+
 def measure(contestant, kind, num_envs, threads, seconds, turn):
     """One turn: wall-clock steps per second, CPU seconds per wall-clock second, and bytes of an observation."""
     import numpy as np
 
-    envs = make(contestant, kind, num_envs, threads)
+    if contestant == FLOOR:
+        envs = Copying(num_envs, BYTES[kind])
+    else:
+        envs = make(contestant, kind, num_envs, threads)
     envs.reset()
     actions = np.random.default_rng(turn).integers(0, 6, (1000, num_envs)).astype(np.int32)
     seen = 0
@@ -108,6 +135,30 @@ def processor():
     return names[0] if names else platform.processor()
 
 
+def report(kind, num_envs, options):
+    """Lets all take turns and prints a row for each."""
+    turns = {contestant: [] for contestant in [*CONTESTANTS, FLOOR]}
+    for turn in range(options.turns):
+        # Who begins changes, so that nobody always runs after the same one.
+        first = turn % len(turns)
+        for contestant in [*turns][first:] + [*turns][:first]:
+            one = in_its_own_process(contestant, kind, num_envs, options.threads, options.seconds, turn)
+            assert one["bytes"] == BYTES[kind], (contestant, one)
+            turns[contestant].append({**one, "efficiency": one["speed"] / one["cores"]})
+
+    def median(contestant, what):
+        return statistics.median(one[what] for one in turns[contestant])
+
+    for contestant, seen in turns.items():
+        row = f"{kind:<13}{num_envs:>5}   {contestant:<10}{median(contestant, 'speed'):>9.0f}{median(contestant, 'cores'):>7.2f}"
+        row += f"{median(contestant, 'efficiency'):>13.0f}"
+        if contestant in CONTESTANTS[1:]:
+            for what, width in [("speed", 9), ("efficiency", 11)]:
+                row += f"{median('spectral', what) / median(contestant, what):>{width}.2f}"
+            row += f"{min(own['efficiency'] / one['efficiency'] for own, one in zip(turns['spectral'], seen)):>8.2f}"
+        print(row, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--one", nargs=6)
@@ -126,29 +177,12 @@ def main():
     versions = ", ".join(f"{name} {version(name)}" for name in ["spectral-rl", "envpool", "ale-py", "numpy", "gymnasium"])
     print(f"# {os.cpu_count()} cores of an {processor()}; Python {platform.python_version()}; {versions}")
     print(f"# load before: {os.getloadavg()[0]:.2f}; {options.turns} turns of {options.seconds:g} s each, medians;")
-    print("# lowest: the lowest ratio of any turn; cores: CPU seconds per second")
-    print(f"{'pong':<13}{'envs':>5}{'bytes':>8}  {'':<10}{'steps/s':>9}{'MB/s':>7}{'cores':>7}{'ratio':>8}{'lowest':>8}")
+    print("# cores: CPU seconds per second; ratio: Spectral's speed to this one's, of wall-clock speeds and of speeds per CPU")
+    print("# second; lowest: the lowest ratio per CPU second of any turn")
+    print(f"{'pong':<13}{'envs':>5}{'':>3}{'':<10}{'steps/s':>9}{'cores':>7}{'steps/CPU s':>13}{'ratio':>9}{'CPU ratio':>11}{'lowest':>8}")
     for kind in KINDS:
         for num_envs in options.num_envs:
-            turns = {contestant: [] for contestant in CONTESTANTS}
-            for turn in range(options.turns):
-                # Who begins changes, so that nobody always runs after the same one.
-                for place in range(len(CONTESTANTS)):
-                    contestant = CONTESTANTS[(turn + place) % len(CONTESTANTS)]
-                    turns[contestant].append(
-                        in_its_own_process(contestant, kind, num_envs, options.threads, options.seconds, turn)
-                    )
-            ours = [one["speed"] for one in turns["spectral"]]
-            for contestant, seen in turns.items():
-                assert all(one["bytes"] == BYTES[kind] for one in seen), (contestant, seen)
-                speed = statistics.median(one["speed"] for one in seen)
-                cores = statistics.median(one["cores"] for one in seen)
-                row = f"{kind:<13}{num_envs:>5}{BYTES[kind]:>8}  {contestant:<10}{speed:>9.0f}{speed * BYTES[kind] / 1e6:>7.0f}"
-                row += f"{cores:>7.2f}"
-                if contestant != "spectral":
-                    ratios = [own / one["speed"] for own, one in zip(ours, seen)]
-                    row += f"{statistics.median(ours) / speed:>8.2f}{min(ratios):>8.2f}"
-                print(row, flush=True)
+            report(kind, num_envs, options)
     print(f"# load after: {os.getloadavg()[0]:.2f}")
 
 

@@ -10,8 +10,6 @@ The part before the colon may be left out once ``spectral_rl`` has been imported
 Settings of a task are keyword arguments; `SpectralEnv` and `SpectralVectorEnv` say what else there is.
 """
 
-import importlib.util
-import os
 from types import SimpleNamespace
 
 import gymnasium
@@ -21,6 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from spectral_rl import _native
+from spectral_rl._roms import find_roms
 
 __all__ = ["SpectralEnv", "SpectralVectorEnv", "register", "task_ids"]
 
@@ -59,21 +58,8 @@ def register():
         )
 
 
-_roms_known = False
-
-
-def _find_roms():
-    """Lets the native module find the ROMs that ale-py brings, without importing ale-py."""
-    global _roms_known
-    if not _roms_known:
-        found = importlib.util.find_spec("ale_py")
-        for folder in (found.submodule_search_locations or ()) if found else ():
-            _native.add_rom_folder(os.path.join(folder, "roms"))
-        _roms_known = True
-
-
 def _batch(task, settings, **options):
-    _find_roms()
+    find_roms()
     return _native.TaskBatch(task, settings, **options)
 
 
