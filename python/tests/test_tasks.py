@@ -577,6 +577,13 @@ def test_roms_of_ale_py_are_found(tmp_path):
     assert run_python(make, SPECTRAL_ROMS=str(tmp_path)) == "SpectralAtari/Pong-v0"
 
 
+def test_a_wrong_rom_of_the_users_is_refused(tmp_path):
+    (tmp_path / "pong.bin").write_bytes(b"not a game")
+    make = "import gymnasium, spectral_rl\ntry: gymnasium.make('SpectralAtari/Pong-v0')\n"
+    make += "except FileNotFoundError as error: print(error)"
+    assert "is not the ROM of Pong" in run_python(make, SPECTRAL_ROMS=str(tmp_path))
+
+
 def test_a_missing_rom_says_what_to_do(tmp_path):
     hide = "import sys; sys.modules['ale_py'] = None; import gymnasium, spectral_rl.tasks\n"
     hide += "try: gymnasium.make('SpectralAtari/Pong-v0')\n"
