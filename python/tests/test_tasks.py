@@ -286,7 +286,8 @@ def test_raw_screens_equal_those_of_ale_py(game):
         np.testing.assert_array_equal(ours.reset(**seed)[0], theirs.reset(**seed)[0])
         rng = np.random.default_rng(1)
         for step in range(1500):
-            action = int(rng.integers(ours.action_space.n)) if step % 4 == 0 else action
+            if step % 4 == 0:  # Held for a while, so that something happens in the game.
+                action = int(rng.integers(ours.action_space.n))
             one, other = ours.step(action), theirs.step(action)
             np.testing.assert_array_equal(one[0], other[0], err_msg=f"{game} step {step}")
             assert one[1:4] == other[1:4]
