@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,3 +83,99 @@ class Policy:
     def frequencies(self) -> int | None: ...
     @property
     def weights(self) -> NDArray[np.float64] | None: ...
+
+# gym/
+
+@final
+class GymTask:
+    """A Gymnasium task that agents can be trained on."""
+
+    def __new__(
+        cls,
+        *,
+        name: str,
+        observation: str,
+        shape: list[int],
+        start: int,
+        stack: int,
+        actions: list[str],
+        action_start: int,
+        masks_actions: bool,
+        reproducible: bool,
+        make: Any | None = None,
+        instances: list[Any] = ...,
+        vector: Any | None = None,
+        autoreset: str = "disabled",
+    ) -> GymTask: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def reproducible(self) -> bool: ...
+    def take(self) -> Any: ...
+
+# training.rs
+
+@final
+class Training:
+    """A run: agents and seeds on one task, in one folder."""
+
+    def __new__(
+        cls,
+        task: GymTask | str,
+        agents: list[str],
+        seeds: list[int],
+        settings: list[tuple[str, str]],
+        run_dir: str | os.PathLike[str],
+    ) -> Training: ...
+    @staticmethod
+    def found(task: GymTask | str, run_dir: str | os.PathLike[str]) -> Training: ...
+    def learn(
+        self, frames: int, callback: Any | None = None, wants_steps: bool = False, progress: Any | None = None
+    ) -> bool: ...
+    def cancel(self) -> None: ...
+    def policy(self, agent: int) -> Policy: ...
+    def agents(self) -> list[tuple[str, int, str, int, float | None, str | None]]: ...
+    def notes(self) -> list[str]: ...
+    def settings(self, agent: int) -> list[tuple[str, str]]: ...
+    def close(self) -> None: ...
+
+# tasks/
+
+def list_tasks() -> list[tuple[str, str]]: ...
+def add_rom_folder(folder: str | os.PathLike[str]) -> None: ...
+@final
+class TaskBatch:
+    def __new__(
+        cls,
+        task: str,
+        settings: dict[str, Any],
+        *,
+        num_envs: int | None = None,
+        raw: bool = False,
+        autoreset_mode: str = "Disabled",
+        copy: bool = True,
+        threads: int | None = None,
+        max_episode_steps: int | None = None,
+        keywords: list[str] = [],
+    ) -> TaskBatch: ...
+    @property
+    def observation_shape(self) -> list[int]: ...
+    @property
+    def observes_bytes(self) -> bool: ...
+    @property
+    def actions(self) -> list[str]: ...
+    @property
+    def frames_per_step(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    def reset(
+        self, seeds: list[int | None], mask: list[bool] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]: ...
+    def step(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[
+        NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+    ]: ...
+    def reset_one(self, seed: int | None = None) -> tuple[NDArray[Any], dict[str, Any]]: ...
+    def step_one(self, action: int) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]: ...
+    def picture(self, number: int = 0) -> NDArray[np.uint8] | None: ...

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from spectral_rl import _native, tasks
+from spectral_rl._roms import find_roms
 
 _MOST_ACTIONS = 256
 
@@ -149,6 +150,7 @@ def make_task(env, *, env_kwargs=None, stack=1, vectorize=None, agents=1, reprod
     if isinstance(env, str):
         name = tasks.native_name(env)
         if name is not None:
+            find_roms()
             return name, None, None, {key: str(value) for key, value in env_kwargs.items()}
         env_id = env
 
