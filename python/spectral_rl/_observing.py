@@ -25,12 +25,6 @@ class ObservationReader:
             int(actions.start),
         )
 
-    @classmethod
-    def of_policy(cls, native):
-        """For a policy of which only the file is known: observations come as the network sees them."""
-        kind = "rows" if native.observation_kind == "planes" else "numbers"
-        return cls(kind, native.observation_shape, 0, 1, len(native.actions), 0)
-
     def rows(self, observation, state, episode_start):
         """Rows, whether there was one observation alone, and the new state."""
         if self.kind == "one-hot":
@@ -42,7 +36,7 @@ class ObservationReader:
                 f"the observation has the shape {array.shape}, and the agent expects {self.shape}, or a batch of those"
             )
         batch = array[None] if single else array
-        if self.kind in ("image", "image-channels-last", "rows"):
+        if self.kind in ("image", "image-channels-last"):
             if batch.dtype != np.uint8:
                 raise ValueError(f"the observation is of {batch.dtype}, and the agent expects uint8")
             if self.kind == "image-channels-last" and batch.ndim == 4:

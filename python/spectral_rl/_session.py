@@ -126,10 +126,7 @@ class Session:
 
     def policy(self, number):
         native = self._training.policy(number)
-        if self._spaces is None:
-            reader = ObservationReader.of_policy(native)
-        else:
-            reader = ObservationReader.of_spaces(*self._spaces, self._stack)
+        reader = None if self._spaces is None else ObservationReader.of_spaces(*self._spaces, self._stack)
         epsilon = float(self.settings(number).get("epsilon_final", 0.0))
         return Policy(native, reader, epsilon=epsilon, seed=self.agents()[number].seed)
 

@@ -35,8 +35,9 @@ class Policy:
     or ``None``) too.
     """
 
-    def __init__(self, native, reader: ObservationReader, *, epsilon: float = 0.0, seed: int = 0):
+    def __init__(self, native, reader: ObservationReader | None = None, *, epsilon: float = 0.0, seed: int = 0):
         self.native = native
+        # Without it, observations come as the network sees them.
         self._reader = reader
         self._epsilon = epsilon
         self._rng = np.random.default_rng(seed)
@@ -54,25 +55,31 @@ class Policy:
         With ``deterministic=False`` it explores a little, as it does at the end of training (``epsilon_final``). The state
         is only needed by agents made with ``stack`` above 1, which look at several observations at once.
         """
-        rows, single, state = self._reader.rows(observation, state, episode_start)
-        masks = self._masks(action_masks, len(rows))
-        actions = self.native.act(self._shaped(rows), masks)
+        start, masks = 0, action_masks
+        if self._reader is not None:
+            start = self._reader.action_start
+            observation, single, state = self._reader.rows(observation, state, episode_start)
+            observation = self._shaped(observation)
+            if masks is not None and single:
+                masks = np.asarray(masks, dtype=bool)[None]
+        answer = np.asarray(self.native.act(observation, masks))
+        if self._reader is None:
+            single = answer.ndim == 0
+        actions = np.atleast_1d(answer)
         if not deterministic and self._epsilon > 0:
             for row in np.flatnonzero(self._rng.random(len(actions)) < self._epsilon):
-                legal = np.arange(self._reader.actions) if masks is None else np.flatnonzero(masks[row])
+                everything = np.arange(len(self.native.actions))
+                legal = everything if masks is None else np.flatnonzero(np.atleast_2d(masks)[row])
                 actions[row] = self._rng.choice(legal)
-        actions = actions + self._reader.action_start
+        actions = actions + start
         return (actions[0] if single else actions), state
 
     def _shaped(self, rows):
         return rows.reshape(len(rows), *self.native.observation_shape)
 
-    def _masks(self, masks, rows):
-        if masks is None:
-            return None
-        return np.ascontiguousarray(np.asarray(masks, dtype=bool).reshape(rows, self._reader.actions))
-
     def _ask(self, question, observation):
+        if self._reader is None:
+            return question(observation)
         rows, single, _ = self._reader.rows(observation, None, None)
         answer = question(self._shaped(rows))
         return answer[0] if single else answer
@@ -95,7 +102,8 @@ class Policy:
 
     def act(self, observation, mask=None):
         """The best action for one observation or a batch of them, of those that the mask allows."""
-        return self.predict(observation, deterministic=True, action_masks=mask)[0]
+        actions = self.predict(observation, deterministic=True, action_masks=mask)[0]
+        return int(actions) if np.ndim(actions) == 0 else actions
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -200,5 +208,5 @@ def load_policy(path: str | os.PathLike, env=None) -> Policy:
     space = getattr(env, "single_observation_space", None) or getattr(env, "observation_space", None)
     actions = getattr(env, "single_action_space", None) or getattr(env, "action_space", None)
     if space is None:
-        return Policy(native, ObservationReader.of_policy(native))
+        return Policy(native)
     return Policy(native, ObservationReader.of_spaces(space, actions, native.stack))

@@ -173,7 +173,7 @@ def test_an_environment_may_be_given_ready_made():
 
 TROUBLES = {
     "raise": (ZeroDivisionError, "the task is broken"),
-    "interrupt": (KeyboardInterrupt, ""),
+    "interrupt": (KeyboardInterrupt, None),
     "nan reward": (spectral_rl.AgentStopped, "NaN"),
     "text reward": (TypeError, "not a number"),
     "nan observation": (ValueError, "finite"),
@@ -215,8 +215,8 @@ def test_tasks_that_nobody_seeds_are_noticed(tmp_path):
     assert agent.num_timesteps == 800
     assert any("new episode" in note for note in agent.notes)
     # Whoever insists is told when it turns out to be untrue.
-    insisting = spectral_rl.DQN(Unseeded, run_dir=tmp_path / "insisting", reproducible=True, **QUICK)
     with pytest.raises((ValueError, RuntimeError, OSError), match="same state|restore"):
+        insisting = spectral_rl.DQN(Unseeded, run_dir=tmp_path / "insisting", reproducible=True, **QUICK)
         insisting.learn(500)
         insisting.close()
         spectral_rl.DQN(Unseeded, run_dir=tmp_path / "insisting", reproducible=True, **QUICK).learn(900)

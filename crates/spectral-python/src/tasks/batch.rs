@@ -11,7 +11,7 @@ use numpy::{
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use spectral_env::{Observation, ObservationSpec, Picture, TaskSpec};
+use spectral_env::{Observation, ObservationSpec, Picture, Step, TaskSpec};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
