@@ -4,6 +4,7 @@ mod command;
 mod errors;
 mod gym;
 mod maths;
+mod neighbours;
 mod observer;
 mod policy;
 mod tasks;
@@ -21,6 +22,8 @@ mod _native {
     #[pymodule_export]
     use crate::maths::{compress, decompose, decompress, recompose};
     #[pymodule_export]
+    use crate::neighbours::compile_cuda;
+    #[pymodule_export]
     use crate::policy::PyPolicy;
     #[pymodule_export]
     use crate::tasks::{TaskBatch, add_rom_folder, list_tasks};
@@ -31,6 +34,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::neighbours::announce(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -28,8 +28,14 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
         }
         RomsAction::List(table) => {
             let mut rows = Table::new(&["game", "ROM", "md5"]);
-            for (game, presence) in roms::list(&folder) {
-                let state = match presence {
+            let lists: Vec<_> =
+                roms::folders().into_iter().map(|folder| (roms::list(&folder), folder)).collect();
+            let mut used = vec![false; lists.len()];
+            for (number, (game, _)) in lists[0].0.iter().enumerate() {
+                // A task takes the first good one, and complains about the user's own folder if there is none.
+                let good = lists.iter().position(|(roms, _)| roms[number].1 == Presence::Good);
+                good.into_iter().for_each(|place| used[place] = true);
+                let state = match &lists[good.unwrap_or(0)].0[number].1 {
                     Presence::Good => "good".to_string(),
                     Presence::Missing => "missing".to_string(),
                     Presence::Wrong { found } => format!("wrong: its md5 is {found}"),
@@ -38,6 +44,9 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
                 rows.row(vec![json!(game.name), json!(state), json!(game.md5)]);
             }
             rows.print(table.json)?;
+            for ((_, folder), _) in lists.iter().zip(used).skip(1).filter(|(_, used)| *used) {
+                note!("ROMs were also found in {}", folder.display());
+            }
             note!("ROMs are in {}; `spectral roms install` gets those that are missing", folder.display());
         }
     }
