@@ -46,8 +46,6 @@ def faults(wheel, platform, absent):
     }
     with zipfile.ZipFile(wheel) as archive:
         there = {file for file in archive.namelist() if not file.endswith("/")}
-        # maturin adds a list of the crates inside, for those who check what they install.
-        there = {file for file in there if not file.startswith(f"{info}/sboms/")}
         yield from (f"{file} is missing" for file in sorted(wanted - there))
         yield from (f"{file} does not belong into it" for file in sorted(there - wanted))
         for file in archive.namelist():
