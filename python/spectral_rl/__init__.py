@@ -20,15 +20,17 @@ _HOMES = {
     "CategoricalDQN": "agents",
     "CompressedDQN": "agents",
     "DQN": "agents",
-    "Policy": "agents",
     "PopArtDQN": "agents",
     "Population": "agents",
     "SpectralDQN": "agents",
-    "load": "agents",
     "decompose": "maths",
     "recompose": "maths",
     "compress": "maths",
     "decompress": "maths",
+    "Policy": "policies",
+    "load_policy": "policies",
+    "Run": "data",
+    "Callback": "callbacks",
 }
 
 __all__ = sorted(_HOMES)

@@ -26,12 +26,8 @@ class ObservationReader:
         )
 
     @classmethod
-    def of_policy(cls, native, space=None):
+    def of_policy(cls, native):
         """For a policy of which only the file is known: observations come as the network sees them."""
-        if space is not None:
-            described = _spaces.describe_observations(space)
-            rest = (1, len(native.actions), 0)
-            return cls(described["observation"], described["shape"], described["start"], *rest)
         kind = "rows" if native.observation_kind == "planes" else "numbers"
         return cls(kind, native.observation_shape, 0, 1, len(native.actions), 0)
 

@@ -1,18 +1,21 @@
 """A run as agents and populations hold it: task, native training, interrupts, progress."""
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 import warnings
+import weakref
 from collections import namedtuple
 
 import gymnasium
 
 from spectral_rl import _native, _spaces
 from spectral_rl._observing import ObservationReader
+from spectral_rl.policies import Policy
 
 AgentNow = namedtuple("AgentNow", "name seed id frames score stopped")
 
@@ -61,35 +64,53 @@ class Session:
                 raise TypeError(f"there is no setting '{key}' here; what you look for is {_ELSEWHERE[key]}")
         if not agents or not seeds:
             raise ValueError("there must be at least one agent and one seed")
-        if not isinstance(stack, int) or stack < 1:
-            raise ValueError(f"stack is {stack!r}, and must be 1 or more")
         count = len(agents) * len(seeds)
-        task, observations, actions, more = _spaces.make_task(
-            env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
-        )
-        self._env, self._env_kwargs, self._task, self._stack = env, env_kwargs, task, stack
-        self._spaces = None if observations is None else (observations, actions)
+        more = self._take(env, env_kwargs, stack, vectorize, count, reproducible)
         settings = {**settings, **more}
         self._chosen = set(settings)
-        self._temporary = None
+        if self._is_vector:
+            if settings.setdefault("device", "cpu") != "cpu":
+                raise ValueError(
+                    f"a vector environment is stepped for agents on the CPU, not on device={settings['device']!r}: pass a "
+                    "function that makes an environment instead"
+                )
         if run_dir is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="spectral-")
-            run_dir = os.path.join(self._temporary.name, "run")
+            folder = tempfile.mkdtemp(prefix="spectral-")
+            self._temporary = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            run_dir = os.path.join(folder, "run")
             # Nobody resumes it: replay need not be written.
             settings.setdefault("checkpoint", "light")
             settings.setdefault("checkpoint_seconds", 1e6)
         self.run_dir = os.fspath(run_dir)
         pairs = [(key, setting_text(value)) for key, value in settings.items()]
         try:
-            self._training = _native.Training(task, list(agents), list(seeds), pairs, self.run_dir)
+            self._training = _native.Training(self._task, list(agents), list(seeds), pairs, self.run_dir)
         except TypeError as error:
             raise ValueError(f"agents must be names, and seeds whole numbers from 0 ({error})") from None
         self._target = 0
 
-    def open(self):
-        """Opens the run that is in the folder, so that its agents can be asked and go on from where they are."""
-        if self._training.open():
-            self._target = min(agent.frames for agent in self.agents())
+    @classmethod
+    def found(cls, env, run_dir, env_kwargs, stack, reproducible):
+        """The run of one agent that is in a folder already."""
+        session = cls.__new__(cls)
+        session._take(env, env_kwargs, stack, None, 1, reproducible)
+        session._chosen = {"learning_starts", "epsilon_frames"}
+        session.run_dir = os.fspath(run_dir)
+        session._training = _native.Training.found(session._task, session.run_dir)
+        session._target = min(agent.frames for agent in session.agents())
+        return session
+
+    def _take(self, env, env_kwargs, stack, vectorize, count, reproducible):
+        """Takes the task, and returns settings that come with it."""
+        if not isinstance(stack, int) or stack < 1:
+            raise ValueError(f"stack is {stack!r}, and must be 1 or more")
+        task, observations, actions, settings = _spaces.make_task(
+            env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
+        )
+        self._env, self._env_kwargs, self._task, self._stack = env, env_kwargs, task, stack
+        self._spaces = None if observations is None else (observations, actions)
+        self._is_vector = vectorize is not None or isinstance(env, gymnasium.vector.VectorEnv)
+        return settings
 
     def agents(self):
         return [AgentNow(*row) for row in self._training.agents()]
@@ -104,8 +125,6 @@ class Session:
         self._training.close()
 
     def policy(self, number):
-        from spectral_rl.agents import Policy
-
         native = self._training.policy(number)
         if self._spaces is None:
             reader = ObservationReader.of_policy(native)
@@ -180,7 +199,7 @@ class _Relay:
         from spectral_rl import callbacks
 
         self.callback = callbacks.as_callback(callback)
-        self.wants_steps = callbacks.wants_steps(self.callback)
+        self.wants_steps = callbacks.CallbackList([self.callback]).wants("on_step")
         self._agents = agents
 
     def _info(self, agent, **values):
@@ -239,9 +258,11 @@ class _Interrupts:
 
 
 class _Bar:
-    """A line on standard error with steps, rate and time left."""
+    """Steps, rate and time left on standard error: one line that changes, or where that cannot be shown, one now and then."""
 
     def __init__(self, target, agents):
+        self._alive = sys.stderr.isatty() or "ipykernel" in sys.modules
+        self._period = 0.2 if self._alive else 10.0
         self._target, self._agents = target * agents, agents
         self._begun, self._from, self._last = time.monotonic(), None, 0.0
 
@@ -250,7 +271,7 @@ class _Bar:
         done = sum(frames for frames, _ in rows)
         if self._from is None:
             self._from = done
-        if now - self._last < 0.2 and done < self._target:
+        if now - self._last < self._period and done < self._target:
             return
         self._last = now
         rate = (done - self._from) / max(now - self._begun, 1e-9)
@@ -259,13 +280,14 @@ class _Bar:
         score = f"  score {sum(scores) / len(scores):.4g}" if scores else ""
         filled = int(24 * min(done / max(self._target, 1), 1.0))
         bar = "█" * filled + "·" * (24 - filled)
-        text = f"\r{bar} {done:,}/{self._target:,}  {rate:,.0f} steps/s  {_clock(left)} left{score}"
-        sys.stderr.write(text.ljust(79))
+        text = f"{bar} {done:,}/{self._target:,}  {rate:,.0f} steps/s  {_clock(left)} left{score}"
+        sys.stderr.write(f"\r{text:<79}" if self._alive else f"{text}\n")
         sys.stderr.flush()
 
     def close(self):
-        sys.stderr.write("\n")
-        sys.stderr.flush()
+        if self._alive:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
 
 
 def _clock(seconds):

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from spectral_rl import _native, tasks
+from spectral_rl._roms import find_roms
 
 _MOST_ACTIONS = 256
 
@@ -107,7 +108,14 @@ def examine(env, steps=25, seconds=1.0):
     return first == second, masks
 
 
-def _vector_task(env, stack):
+def _vector_name(env):
+    """The name of the task that a vector environment has several of."""
+    if getattr(env, "spec", None) is None and getattr(env, "envs", None):
+        return task_name(env.envs[0])
+    return task_name(env)
+
+
+def _vector_task(env, stack, name=None):
     if not hasattr(env, "single_observation_space"):
         raise ValueError("a vector environment must be one of Gymnasium's (gymnasium.vector.VectorEnv)")
     mode = str(getattr(env.metadata.get("autoreset_mode"), "value", env.metadata.get("autoreset_mode")))
@@ -119,10 +127,8 @@ def _vector_task(env, stack):
         )
     _, infos = env.reset(seed=20_260)
     actions, action_start = describe_actions(env.single_action_space)
-    spec = getattr(env, "spec", None)
-    name = spec.id if spec is not None else type(env.unwrapped).__name__
     return _native.GymTask(
-        name="gymnasium/" + re.sub(r"[^A-Za-z0-9_/-]+", "-", name).strip("-/"),
+        name=name or _vector_name(env),
         **describe_observations(env.single_observation_space),
         stack=stack,
         actions=actions,
@@ -144,6 +150,7 @@ def make_task(env, *, env_kwargs=None, stack=1, vectorize=None, agents=1, reprod
     if isinstance(env, str):
         name = tasks.native_name(env)
         if name is not None:
+            find_roms()
             return name, None, None, {key: str(value) for key, value in env_kwargs.items()}
         env_id = env
 
@@ -179,8 +186,11 @@ def make_task(env, *, env_kwargs=None, stack=1, vectorize=None, agents=1, reprod
             raise ValueError("vectorize needs an id or a function that makes an environment, not a single environment")
         cls = gymnasium.vector.AsyncVectorEnv if vectorize == "async" else gymnasium.vector.SyncVectorEnv
         mode = gymnasium.vector.AutoresetMode.DISABLED
+        one = make()
+        name = task_name(one)
+        one.close()
         vector = cls([make] * agents, autoreset_mode=mode)
-        task = _vector_task(vector, stack)
+        task = _vector_task(vector, stack, name)
         return task, vector.single_observation_space, vector.single_action_space, settings
     instance = env if make is None else make()
     if not isinstance(instance, gymnasium.Env):

@@ -16,17 +16,12 @@ Many agents and seeds on one task, side by side::
 from __future__ import annotations
 
 import os
-import tempfile
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
-import numpy as np
-
-from spectral_rl import _native, _spaces
-from spectral_rl._observing import ObservationReader
-from spectral_rl._session import AgentStopped, Session, setting_text
+from spectral_rl._session import AgentStopped, Session
+from spectral_rl.data import Run
+from spectral_rl.policies import Acts, Policy, load_policy
 
 __all__ = [
     "Agent",
@@ -39,149 +34,7 @@ __all__ = [
     "SpectralDQN",
 ]
 
-Environment = "str | gymnasium.Env | Callable[[], gymnasium.Env] | gymnasium.vector.VectorEnv"
-
-
-class Policy:
-    """What an agent has learned, frozen: it acts and can be asked, but does not learn.
-
-    :func:`spectral_rl.load` makes one from a file, :attr:`Agent.policy` from an agent.
-    """
-
-    def __init__(self, native, reader: ObservationReader, *, epsilon: float = 0.0, seed: int = 0):
-        self.native = native
-        self._reader = reader
-        self._epsilon = epsilon
-        self._rng = np.random.default_rng(seed)
-
-    def predict(
-        self,
-        observation,
-        state: np.ndarray | None = None,
-        episode_start: np.ndarray | None = None,
-        deterministic: bool = False,
-        action_masks=None,
-    ):
-        """The actions for one observation or a batch of them, and the state to pass in with the next.
-
-        With ``deterministic=False`` it explores a little, as it does at the end of training (``epsilon_final``). The state
-        is only needed by agents made with ``stack`` above 1, which look at several observations at once.
-        """
-        rows, single, state = self._reader.rows(observation, state, episode_start)
-        masks = self._masks(action_masks, len(rows))
-        actions = self.native.act(rows, masks)
-        if not deterministic and self._epsilon > 0:
-            for row in np.flatnonzero(self._rng.random(len(actions)) < self._epsilon):
-                legal = np.arange(self._reader.actions) if masks is None else np.flatnonzero(masks[row])
-                actions[row] = self._rng.choice(legal)
-        actions = actions + self._reader.action_start
-        return (actions[0] if single else actions), state
-
-    def _masks(self, masks, rows):
-        if masks is None:
-            return None
-        return np.ascontiguousarray(np.asarray(masks, dtype=bool).reshape(rows, self._reader.actions))
-
-    def _ask(self, question, observation):
-        rows, single, _ = self._reader.rows(observation, None, None)
-        answer = question(rows)
-        return answer[0] if single else answer
-
-    def q_values(self, observation) -> np.ndarray:
-        """The value of every action, in the task's own rewards: ``(actions,)``, or ``(batch, actions)`` for a batch."""
-        return self._ask(self.native.q_values, observation)
-
-    def spectrum(self, observation) -> np.ndarray:
-        """The value of every action split by frequency: ``(actions, frequencies)``, or with a batch in front.
-
-        Weighted by :attr:`weights` and summed over the last axis it gives :meth:`q_values`.
-        """
-        if self.native.frequencies is None:
-            raise ValueError(
-                f"the agent {self.native.agent} has no spectrum: only agents that split rewards into frequencies have one, such "
-                "as SpectralDQN; q_values() and outputs() work for all"
-            )
-        return self.outputs(observation)
-
-    @property
-    def weights(self) -> np.ndarray | None:
-        """The weight of each frequency, or ``None`` for agents without frequencies."""
-        return self.native.weights
-
-    def outputs(self, observation) -> np.ndarray:
-        """What the network puts out, ``(actions, outputs)``, before it is decoded to values."""
-        return self._ask(self.native.outputs, observation)
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes weights and everything needed to act into one ``.safetensors`` file."""
-        self.native.save(os.fspath(path))
-
-    def export_onnx(self, path: str | os.PathLike) -> None:
-        """Writes the network, with the decoding of its values, as an ONNX model.
-
-        Its input is ``observation``; its outputs are ``q_values`` and ``outputs``.
-        """
-        self.native.export_onnx(os.fspath(path))
-
-    def __repr__(self):
-        return f"<{type(self).__name__} {self.native.agent}, {self.native.frames:,} frames>"
-
-
-class _Acts:
-    """The questions of :class:`Policy`, asked of an agent."""
-
-    @property
-    def policy(self) -> Policy:
-        """The agent as it is now, frozen."""
-        raise NotImplementedError
-
-    def predict(
-        self, observation, state=None, episode_start=None, deterministic: bool = False, action_masks=None
-    ):
-        """See :meth:`Policy.predict`."""
-        return self.policy.predict(observation, state, episode_start, deterministic, action_masks)
-
-    def q_values(self, observation) -> np.ndarray:
-        """See :meth:`Policy.q_values`."""
-        return self.policy.q_values(observation)
-
-    def spectrum(self, observation) -> np.ndarray:
-        """See :meth:`Policy.spectrum`."""
-        return self.policy.spectrum(observation)
-
-    def outputs(self, observation) -> np.ndarray:
-        """See :meth:`Policy.outputs`."""
-        return self.policy.outputs(observation)
-
-    def save(self, path: str | os.PathLike) -> None:
-        """See :meth:`Policy.save`. To go on learning later, give the agent a ``run_dir`` instead."""
-        self.policy.save(path)
-
-    def export_onnx(self, path: str | os.PathLike) -> None:
-        """See :meth:`Policy.export_onnx`."""
-        self.policy.export_onnx(path)
-
-    def evaluate(self, episodes: int = 10, env=None, *, deterministic: bool = True, seed: int = 0) -> np.ndarray:
-        """Plays episodes without learning and returns their returns."""
-        env = self._evaluation_env() if env is None else env
-        policy, returns = self.policy, []
-        for episode in range(episodes):
-            observation, info = env.reset(seed=seed + episode)
-            state, start, total, over = None, np.array([True]), 0.0, False
-            while not over:
-                masks = info.get("action_mask")
-                action, state = policy.predict(observation, state, start, deterministic, masks)
-                observation, reward, terminated, truncated, info = env.step(action)
-                total += float(reward)
-                start, over = np.array([False]), terminated or truncated
-            returns.append(total)
-        return np.array(returns)
-
-    def _evaluation_env(self):
-        raise NotImplementedError
-
-
-class Agent(_Acts):
+class Agent(Acts):
     """Any agent by its name: ``spectral agents`` lists them.
 
     :param name: such as ``"spectral"``, ``"popart"``, ``"compressed"``, ``"clipped"``, ``"categorical"``.
@@ -214,7 +67,6 @@ class Agent(_Acts):
     ):
         self.name = name
         self.seed = int(seed)
-        self._env = env
         self._session = Session(
             env,
             [name],
@@ -251,10 +103,8 @@ class Agent(_Acts):
         return self._session.run_dir
 
     @property
-    def run(self):
+    def run(self) -> Run:
         """The run's files as :class:`spectral_rl.Run`."""
-        from spectral_rl.data import Run
-
         return Run(self.run_dir)
 
     @property
@@ -287,7 +137,17 @@ class Agent(_Acts):
 
         A run needs its task again (``env``); its agent, seed and settings are those that it was made with.
         """
-        return load(path, env, **keywords)
+        path = os.fspath(path)
+        if os.path.isfile(os.path.join(path, "run.toml")):
+            return _load_run(path, env, keywords)
+        return load_policy(path, env)
+
+    @classmethod
+    def _found(cls, path, env, data, *, env_kwargs=None, stack=1, reproducible=None):
+        agent = cls.__new__(cls)
+        agent.name, agent.seed, agent._policy = data.name, data.seed, None
+        agent._session = Session.found(env, path, env_kwargs, stack, reproducible)
+        return agent
 
     def _evaluation_env(self):
         return self._session.evaluation_env()
@@ -336,7 +196,7 @@ class CategoricalDQN(_Named):
     _name = "categorical"
 
 
-class Member(_Acts):
+class Member(Acts):
     """One agent of a :class:`Population`."""
 
     def __init__(self, population: Population, number: int):
@@ -440,10 +300,8 @@ class Population:
         return self._session.run_dir
 
     @property
-    def run(self):
+    def run(self) -> Run:
         """The run's files as :class:`spectral_rl.Run`."""
-        from spectral_rl.data import Run
-
         return Run(self.run_dir)
 
     @property
@@ -468,38 +326,13 @@ class Population:
         return f"<Population of {len(self._session.agents())} agents>"
 
 
-def load(path: str | os.PathLike, env=None, **keywords) -> Policy | Agent:
-    """A saved model as a :class:`Policy`, or the agent of a ``run_dir``, which can go on learning.
-
-    :param path: a ``.safetensors`` file, an agent's folder of a run, or a ``run_dir`` of one agent.
-    :param env: the task, which a run needs to go on.
-    """
-    path = os.fspath(path)
-    if os.path.isfile(os.path.join(path, "run.toml")):
-        return _load_run(path, env, keywords)
-    native = _native.Policy.load(path)
-    return Policy(native, ObservationReader.of_policy(native, None if env is None else _space_of(env)))
-
-
-def _space_of(env):
-    return getattr(env, "single_observation_space", None) or getattr(env, "observation_space", None)
-
-
 def _load_run(path, env, keywords):
-    from spectral_rl.data import Run
-
     run = Run(path)
     if len(run.agents) != 1:
         raise ValueError(
-            f"{path} holds {len(run.agents)} agents: make a Population with run_dir={path!r} to go on, or read one agent with "
-            "spectral_rl.Run(path).agents[i].policy()"
+            f"{path} holds {len(run.agents)} agents: make the same Population again, with run_dir={path!r}, to go on, or read "
+            "one agent with spectral_rl.Run(path).agents[i].policy()"
         )
-    if env is None:
-        env = run.task
-        if env.startswith("gymnasium/"):
-            raise ValueError(f"{path} is a run on {env}: pass the task again, as load({path!r}, env=...)")
-    agent = run.agents[0]
-    settings = {**run.changed_settings(agent), **keywords}
-    made = Agent(agent.name, env, seed=agent.seed, run_dir=path, **settings)
-    made._session.open()
-    return made
+    if env is None and run.task.startswith("gymnasium/"):
+        raise ValueError(f"{path} is a run on {run.task}: pass the task again, as load({path!r}, env=...)")
+    return Agent._found(path, run.task if env is None else env, run.agents[0], **keywords)

@@ -10,8 +10,6 @@ The part before the colon may be left out once ``spectral_rl`` has been imported
 Settings of a task are keyword arguments; `SpectralEnv` and `SpectralVectorEnv` say what else there is.
 """
 
-import importlib.util
-import os
 from types import SimpleNamespace
 
 import gymnasium
@@ -21,6 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from spectral_rl import _native
+from spectral_rl._roms import find_roms
 
 __all__ = ["SpectralEnv", "SpectralVectorEnv", "register", "task_ids"]
 
@@ -76,21 +75,8 @@ def register():
         )
 
 
-_roms_known = False
-
-
-def _find_roms():
-    """Lets the native module find the ROMs that ale-py brings, without importing ale-py."""
-    global _roms_known
-    if not _roms_known:
-        found = importlib.util.find_spec("ale_py")
-        for folder in (found.submodule_search_locations or ()) if found else ():
-            _native.add_rom_folder(os.path.join(folder, "roms"))
-        _roms_known = True
-
-
 def _batch(task, settings, **options):
-    _find_roms()
+    find_roms()
     return _native.TaskBatch(task, settings, **options)
 
 
@@ -112,6 +98,13 @@ def _check_seed(seed):
 def _check_render_mode(render_mode):
     if render_mode not in (None, "rgb_array"):
         raise ValueError(f"render_mode is {render_mode!r}, and must be None or 'rgb_array'")
+
+
+class _Closed:
+    """What stands for the tasks of a vector environment that was closed."""
+
+    def __getattr__(self, name):
+        raise gymnasium.error.ClosedEnvironmentError("the environment was closed: make a new one")
 
 
 class SpectralEnv(gymnasium.Env):
@@ -277,6 +270,10 @@ class SpectralVectorEnv(VectorEnv):
     def get_action_meanings(self):
         """One name per action."""
         return self._batch.actions
+
+    def close_extras(self, **kwargs):
+        """Ends the threads."""
+        self._batch = _Closed()
 
 
 def _check_mask(mask, num_envs):

@@ -48,8 +48,9 @@ def test_images_in_every_layout():
 
 
 def test_discrete_observations_and_actions_that_do_not_start_at_0():
-    agent = spectral_rl.DQN("FrozenLake-v1", env_kwargs={"is_slippery": False}, **QUICK)
-    agent.learn(4_000)
+    # Its reward is far away: exploration has to last.
+    keywords = {**QUICK, "epsilon_frames": 9_000, "env_kwargs": {"is_slippery": False}}
+    agent = spectral_rl.DQN("FrozenLake-v1", **keywords).learn(10_000)
     assert agent.evaluate(5).mean() == 1.0
     agent = spectral_rl.DQN(Walk, env_kwargs={"start": 5}, **QUICK).learn(5_000)
     assert agent.evaluate(10).mean() > 990
@@ -340,3 +341,49 @@ def test_the_command_reads_the_run(tmp_path):
     assert (tmp_path / "report" / "report.html").exists() or list((tmp_path / "report").glob("*.html"))
     refused = subprocess.run([command, "resume", tmp_path / "run"], capture_output=True, text=True, timeout=60)
     assert refused.returncode == 2 and "gymnasium/" in refused.stderr
+
+
+def test_a_run_is_loaded_and_goes_on(tmp_path):
+    settings = {**QUICK, "log_frames": 500}
+    whole = spectral_rl.SpectralDQN(Walk, run_dir=tmp_path / "whole", **settings).learn(2_000)
+    first = spectral_rl.SpectralDQN(Walk, run_dir=tmp_path / "run", **settings).learn(1_200)
+    with pytest.raises((RuntimeError, ValueError, OSError), match="another|use"):
+        spectral_rl.SpectralDQN.load(tmp_path / "run", env=Walk)  # Its folder is in use.
+    first.close()
+    again = spectral_rl.SpectralDQN.load(tmp_path / "run", env=Walk)
+    assert again.num_timesteps == 1_200
+    again.learn(800)
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
+    assert (again.q_values(np.eye(6)) == whole.q_values(np.eye(6))).all()
+    with pytest.raises(ValueError, match="pass the task again"):
+        spectral_rl.Agent.load(tmp_path / "run")
+
+
+def test_a_saved_agent_acts_as_the_agent_does(tmp_path):
+    agent = spectral_rl.SpectralDQN(Walk, **QUICK).learn(1_500)
+    agent.save(tmp_path / "walk.safetensors")
+    policy = spectral_rl.SpectralDQN.load(tmp_path / "walk.safetensors")
+    seen = np.eye(6, dtype=np.float32)
+    assert (policy.q_values(seen) == agent.q_values(seen)).all()
+    assert policy.predict(seen[0], deterministic=True)[0] == agent.predict(seen[0], deterministic=True)[0]
+    spectrum = agent.spectrum(seen)
+    assert spectrum.shape == (6, 2, 21)
+    assert np.allclose(spectrum @ agent.policy.weights, agent.q_values(seen), rtol=1e-5)
+    with pytest.raises(ValueError, match="no spectrum"):
+        spectral_rl.DQN(Walk, **QUICK).spectrum(seen)
+    with pytest.raises(ValueError, match="shape"):
+        agent.predict(np.zeros(5))
+
+
+def test_agents_that_step_by_themselves_have_the_same_bits(tmp_path):
+    # A device's population steps each task alone; this one has its pipeline and no device.
+    for device in ["cpu", "cpu-lockstep"]:
+        spectral_rl.Population(
+            Walk, agents=["spectral", "popart"], seeds=2, device=device, run_dir=tmp_path / device, **QUICK
+        ).learn(1_200)
+    assert files(tmp_path / "cpu") == files(tmp_path / "cpu-lockstep")
+    with pytest.raises(ZeroDivisionError):
+        spectral_rl.Population(lambda: Trouble("raise"), seeds=2, device="cpu-lockstep", **QUICK).learn(1_500)
+    vector = gymnasium.vector.SyncVectorEnv([Walk] * 2)
+    with pytest.raises(ValueError, match="vector environment"):
+        spectral_rl.Population(vector, seeds=2, device="cpu-lockstep", **QUICK)

@@ -13,12 +13,12 @@ pub(crate) use saving::LearnerState;
 
 use crate::codecs::{Affine, Codec, Rows};
 use crate::diagnostics::Diagnostics;
-use crate::replay::{Observations, Outcome, Replay, SumTree};
+use crate::replay::{Observations, Outcome, Replay, SumTree, network_input};
 use crate::settings::{AgentSettings, NetworkKind, SettingError};
 use spectral_core::moments::bias_correction;
 use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
-use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Input, Network, Which};
+use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Network, Which};
 use std::sync::Arc;
 
 /// Rate of the running error magnitude, and the level and floor that it is divided by (the authors' constants).
@@ -47,16 +47,6 @@ impl std::fmt::Display for NotFinite {
 }
 
 impl std::error::Error for NotFinite {}
-
-/// What a network sees of these observations: all of a stack at once.
-pub fn network_input(observation: ObservationSpec) -> Input {
-    match observation {
-        ObservationSpec::Planes { channels, height, width, stack } => {
-            Input::Planes { channels: channels * stack, height, width }
-        }
-        ObservationSpec::Vector { len } => Input::Vector { len },
-    }
-}
 
 /// The network that an agent with these settings uses on a task.
 pub fn architecture(

@@ -8,7 +8,7 @@ use spectral_agent::replay::Outcome;
 use spectral_agent::settings::AgentSettings;
 use spectral_core::bytes::{StateReader, StateWriter};
 use spectral_core::rng::{Purpose, Stream};
-use spectral_env::{ObservationSpec, TaskSpec};
+use spectral_env::{ActionMask, ObservationSpec, TaskSpec};
 use spectral_nn::cuda::{Device, Precision};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -81,6 +81,16 @@ fn world(task: &TaskSpec, agent: usize, step: u64) -> (Outcome, Vec<u8>, Vec<f32
     (outcome, bytes, floats)
 }
 
+/// Which actions the world says are legal, if the task does say: few or many, never none.
+fn legal(task: &TaskSpec, agent: usize, step: u64) -> Option<ActionMask> {
+    let mut rng = Stream::new(1000 + agent as u64, Purpose::Other, step);
+    let mut legal = ActionMask::none();
+    let share = rng.unit_f64();
+    (0..task.actions.len()).filter(|_| rng.chance(share)).for_each(|action| legal.allow(action));
+    legal.allow(rng.below(task.actions.len()));
+    task.masks_actions.then_some(legal)
+}
+
 fn play(group: &mut dyn Group, task: &TaskSpec, steps: std::ops::Range<u64>) -> Vec<Vec<usize>> {
     let mut decisions = Vec::new();
     for step in steps {
@@ -91,10 +101,15 @@ fn play(group: &mut dyn Group, task: &TaskSpec, steps: std::ops::Range<u64>) -> 
                 ObservationSpec::Planes { .. } => ObservationRef::Bytes(&bytes),
                 ObservationSpec::Vector { .. } => ObservationRef::Floats(&floats),
             };
-            group.stage(agent, outcome, Some(seen), None);
+            group.stage(agent, outcome, Some(seen), legal(task, agent, step).as_ref());
         }
         group.submit(step >= 40 && step % 2 == 0, step % 30 == 0).unwrap();
-        decisions.push(group.wait().unwrap().iter().map(|d| d.action).collect());
+        let chosen: Vec<usize> = group.wait().unwrap().iter().map(|d| d.action).collect();
+        for (agent, &action) in chosen.iter().enumerate() {
+            let legal = legal(task, agent, step);
+            assert!(legal.is_none_or(|legal| legal.allows(action)), "action {action} of {legal:?}");
+        }
+        decisions.push(chosen);
     }
     decisions
 }
@@ -125,15 +140,20 @@ fn distance(a: &[f32], b: &[f32]) -> f64 {
 #[test]
 fn a_gpu_learns_what_the_cpu_learns() {
     let Some(device) = device() else { return };
-    for (name, observation, variants, replay) in [
-        ("pixels, all codecs", ATARI, variants(), 60),
-        ("vectors, all codecs", ObservationSpec::Vector { len: 18 }, variants(), 50),
-        ("alone", ATARI, vec![variant("spectral")], 500),
+    let vectors = ObservationSpec::Vector { len: 18 };
+    for (name, task, variants, replay) in [
+        ("pixels, all codecs", task(ATARI), variants(), 60),
+        ("vectors, all codecs", task(vectors), variants(), 50),
+        ("alone", task(ATARI), vec![variant("spectral")], 500),
+        ("legal actions, pixels", task(ATARI).masking(), variants(), 60),
+        ("legal actions, vectors", task(vectors).masking(), variants(), 50),
     ] {
-        let task = task(observation);
         let specs = specs(variants, replay);
+        // Legal actions stay on the device where observations do not.
+        let host_resident = vec![task.masks_actions; specs.len()];
         for (precision, most) in [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 5e-3)] {
-            let mut gpu = CudaGroup::new(&device, precision, &task, specs.clone()).unwrap();
+            let gpu = CudaGroup::with_host_resident(&device, precision, &task, specs.clone(), &host_resident);
+            let mut gpu = gpu.unwrap();
             let mut cpu = on_cpu(&task, &specs);
             let a = play(&mut gpu, &task, 0..44);
             let b = play(&mut cpu, &task, 0..44);
@@ -174,9 +194,13 @@ fn a_gpu_learns_what_the_cpu_learns() {
 #[test]
 fn a_gpu_repeats_itself_and_resumes() {
     let Some(device) = device() else { return };
-    let task = task(ATARI);
     let specs = specs(variants(), 60);
-    for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
+    for (precision, task) in [
+        (Precision::Fp32, task(ATARI)),
+        (Precision::Tf32, task(ATARI)),
+        (Precision::Bf16, task(ATARI)),
+        (Precision::Bf16, task(ATARI).masking()),
+    ] {
         let make = || CudaGroup::new(&device, precision, &task, specs.clone()).unwrap();
         let (mut first, mut second) = (make(), make());
         let a = play(&mut first, &task, 0..120);
@@ -195,7 +219,8 @@ fn a_gpu_repeats_itself_and_resumes() {
             assert_eq!(saved(&mut third, agent), state, "{precision:?}: restored");
         }
         for agent in 0..specs.len() {
-            third.stage(agent, None, Some(ObservationRef::Bytes(&world(&task, agent, 70).1)), None);
+            let (seen, legal) = (world(&task, agent, 70).1, legal(&task, agent, 70));
+            third.stage(agent, None, Some(ObservationRef::Bytes(&seen)), legal.as_ref());
         }
         third.submit(true, false).unwrap();
         third.wait().unwrap();

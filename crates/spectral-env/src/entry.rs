@@ -43,6 +43,7 @@ pub struct TaskEntry {
     protocol: String,
     roms: Vec<String>,
     variants: Vec<String>,
+    before: Vec<(String, String)>,
     schema: Schema,
     resolve: Arc<Resolve>,
     make: Arc<Make>,
@@ -74,6 +75,7 @@ impl TaskEntry {
             protocol: "quick".into(),
             roms: Vec::new(),
             variants: Vec::new(),
+            before: Vec::new(),
             schema: Schema::of::<S>(),
             resolve: Arc::new(|_| Ok(())),
             make: Arc::new(move |values| make(&values.read::<S>()?)),
@@ -114,6 +116,26 @@ impl TaskEntry {
     /// Settings worth a test beside the defaults: each a text like `"observation=planes"`.
     pub fn variants(mut self, variants: &[&str]) -> Self {
         self.variants.extend(variants.iter().map(|text| text.to_string()));
+        self
+    }
+
+    /// What a setting was before it could be set. Runs that were made then do not record it; they are resumed, and played,
+    /// with this value, whatever the default is now.
+    ///
+    /// ```
+    /// use spectral_env::{TaskEntry, TaskOptions, make};
+    /// let task = TaskEntry::with_settings("my-pong", "", |options: &TaskOptions| make("pong-mini", options));
+    /// let task = task.before("frame_skip", "4");
+    /// assert_eq!(task.schema().defaults().get("frame_skip"), Some("1"));
+    /// assert_eq!(task.unrecorded().get("frame_skip"), Some("4"));
+    /// ```
+    ///
+    /// # Panics
+    /// If the task has no such setting, or the value does not fit it.
+    pub fn before(mut self, key: &str, value: &str) -> Self {
+        let fits = self.schema.set(&mut self.schema.defaults(), key, value);
+        assert!(fits.is_ok(), "{}: {fits:?}", self.name);
+        self.before.push((key.into(), value.into()));
         self
     }
 
@@ -183,6 +205,20 @@ impl TaskEntry {
     /// What can be set about it.
     pub fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    /// What its settings are where a run does not record them: the defaults, but for those that came [later](TaskEntry::before).
+    pub fn unrecorded(&self) -> Values {
+        let mut values = self.schema.defaults();
+        for (key, value) in &self.before {
+            self.schema.set(&mut values, key, value).expect("checked when it was declared");
+        }
+        values
+    }
+
+    /// Whether a setting came after runs had been made without it ([`before`](TaskEntry::before)).
+    pub fn came_later(&self, key: &str) -> bool {
+        self.before.iter().any(|(later, _)| later == key)
     }
 
     /// Replaces settings such as `auto` by what they stand for; an error says what the task has instead.

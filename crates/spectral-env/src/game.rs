@@ -1,6 +1,7 @@
 //! What the built-in tasks share: a game with its rules and pictures, and the task that wraps one as an
 //! [`Env`](crate::Env).
 
+use crate::action_mask::ActionMask;
 use crate::env::{Env, Observation, ObservationSpec, Step, TaskSpec};
 use crate::picture::Picture;
 use crate::registry::{ObservationKind, TaskOptions};
@@ -22,6 +23,11 @@ pub(crate) trait Game: Send {
 
     fn reset(&mut self, rng: &mut Stream);
     fn step(&mut self, action: usize, rng: &mut Stream) -> Step;
+    /// Whether [`legal_actions`](Game::legal_actions) says which actions are legal.
+    fn masks_actions(&self) -> bool {
+        false
+    }
+    fn legal_actions(&self, _legal: &mut ActionMask) {}
     fn features(&self, out: &mut [f32]);
     fn planes(&self, _out: &mut [u8]) {}
     fn pixels(&self, _out: &mut [u8]) {}
@@ -64,7 +70,7 @@ impl<G: Game> GameTask<G> {
             actions: actions.iter().map(|&a| a.to_owned()).collect(),
             frames_per_step: options.frame_skip.into(),
             max_player_score,
-            masks_actions: false,
+            masks_actions: game.masks_actions(),
         };
         GameTask { spec, kind, game }
     }
@@ -118,6 +124,10 @@ impl<G: Game> Env for GameTask<G> {
             (Observation::Vector(_), _) => panic!("{} is seen as planes, not as a vector", self.spec.name),
             (Observation::Planes(_), _) => panic!("{} is seen as a vector, not as planes", self.spec.name),
         }
+    }
+
+    fn legal_actions(&self, legal: &mut ActionMask) {
+        self.game.legal_actions(legal);
     }
 
     fn picture(&self, out: &mut Picture) -> bool {

@@ -42,6 +42,7 @@ pub use registry::{MAX_FRAME_SKIP, ObservationKind, TaskError, TaskInfo, TaskOpt
 pub use spectral_core::bytes::{StateError, StateReader, StateWriter};
 pub use spectral_core::nearest::nearest;
 pub use spectral_core::rng::{Purpose, Stream};
+pub use twenty48::Twenty48Options;
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

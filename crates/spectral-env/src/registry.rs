@@ -7,7 +7,7 @@ use crate::game::{Game, GameTask};
 use crate::investor::{self, Market, Signals};
 use crate::pong::{self, Pong};
 use crate::ponglantis::{PONG_POINTS, Ponglantis, Variant};
-use crate::twenty48::{self, Twenty48};
+use crate::twenty48::{self, Twenty48, Twenty48Options};
 use spectral_core::nearest::nearest;
 use spectral_core::settings::{Setting, SettingError};
 use spectral_core::{choices, settings};
@@ -221,7 +221,7 @@ static TASKS: &[TaskInfo] = &[
         observations: BOARD,
         page: "docs/tasks/2048.md",
         has_reward_scale: false,
-        make: |info, options| task(info, &twenty48::ACTIONS, 0, options, Twenty48::default()),
+        make: |info, options| twenty48(info, options, true),
     },
     TaskInfo {
         name: "investor",
@@ -257,6 +257,10 @@ fn task<G: Game + 'static>(
     Box::new(GameTask::new(info.name, actions, max_player_score, options, game))
 }
 
+fn twenty48(info: &TaskInfo, options: &TaskOptions, legal_actions: bool) -> Box<dyn Env> {
+    task(info, &twenty48::ACTIONS, 0, options, Twenty48::new(legal_actions))
+}
+
 fn pong(info: &TaskInfo, options: &TaskOptions, exponential: bool) -> Box<dyn Env> {
     task(info, &pong::ACTIONS, pong::GAME, options, Pong::new(exponential))
 }
@@ -282,10 +286,9 @@ pub fn tasks() -> &'static [TaskInfo] {
 /// ```
 pub fn entries() -> Vec<TaskEntry> {
     let entry = |info: &'static TaskInfo| {
-        let make = move |options: &TaskOptions| make(info.name, options);
         let views = info.observations.iter().map(|kind| format!("observation={}", kind.show()));
         let views: Vec<String> = views.collect();
-        TaskEntry::with_settings(info.name, info.summary, make)
+        plain_entry(info)
             .page(info.page)
             .scores(info.random_score, info.best_score, info.best_score_is)
             .views(&info.observations.iter().map(Setting::show).collect::<Vec<_>>())
@@ -294,7 +297,22 @@ pub fn entries() -> Vec<TaskEntry> {
     TASKS.iter().map(entry).collect()
 }
 
-/// Makes a built-in task. [`Env::reset`] begins its first episode.
+/// A task with its settings, described no further.
+fn plain_entry(info: &'static TaskInfo) -> TaskEntry {
+    if info.name != "2048" {
+        return TaskEntry::with_settings(info.name, info.summary, move |o: &TaskOptions| make(info.name, o));
+    }
+    TaskEntry::with_settings(info.name, info.summary, move |options: &Twenty48Options| {
+        let shared = options.shared();
+        check(info, &shared)?;
+        Ok(twenty48(info, &shared, options.legal_actions))
+    })
+    .before("legal_actions", "false")
+    .variants(&["legal_actions=false"])
+}
+
+/// Makes a built-in task. [`Env::reset`] begins its first episode. Settings that this task alone has are at their defaults;
+/// its entry among the [`entries`] has them all.
 ///
 /// ```
 /// use spectral_env::{TaskOptions, make};
@@ -309,8 +327,14 @@ pub fn make(name: &str, options: &TaskOptions) -> Result<Box<dyn Env>, TaskError
         let suggestion = nearest(name, tasks().iter().map(|task| task.name)).map(str::to_owned);
         return Err(TaskError::UnknownTask { name: name.to_owned(), nearest: suggestion });
     };
+    check(info, options)?;
+    Ok((info.make)(info, options))
+}
+
+/// Refuses options that the task does not support.
+fn check(info: &TaskInfo, options: &TaskOptions) -> Result<(), TaskError> {
     let unsupported = |key: &str, value: String, supported: String| {
-        Err(TaskError::Unsupported { task: name.to_owned(), key: key.to_owned(), value, supported })
+        Err(TaskError::Unsupported { task: info.name.to_owned(), key: key.to_owned(), value, supported })
     };
     if options.observation != ObservationKind::Auto && !info.observations.contains(&options.observation) {
         let supported: Vec<_> = info.observations.iter().map(Setting::show).collect();
@@ -327,5 +351,5 @@ pub fn make(name: &str, options: &TaskOptions) -> Result<Box<dyn Env>, TaskError
         let expected = format!("a whole number from 1 to {MAX_FRAME_SKIP}");
         return Err(SettingError::bad("frame_skip", options.frame_skip.to_string(), expected).into());
     }
-    Ok((info.make)(info, options))
+    Ok(())
 }

@@ -1,10 +1,38 @@
 //! The game 2048: slide and merge tiles on a board of 4 × 4; the reward is the value of the tiles that merge.
 
+use crate::action_mask::ActionMask;
 use crate::env::Step;
 use crate::game::{Game, PlaneShape, check_tag, checked, fill_rectangle};
 use crate::picture::{Colour, Picture};
+use crate::registry::{ObservationKind, TaskOptions};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::rng::Stream;
+
+spectral_core::settings! {
+    /// What can be set about `2048`.
+    ///
+    /// ```
+    /// assert!(spectral_env::Twenty48Options::default().legal_actions);
+    /// ```
+    Twenty48Options {
+        /// How the task is seen.
+        observation: ObservationKind = ObservationKind::Auto,
+        /// The factor on every reward of `catch-scale`; other tasks allow 1 only.
+        reward_scale: f64 = 1.0,
+        /// Frames that one step plays with the same action, 1 to 60. Rewards and scores are summed.
+        frame_skip: u32 = 1,
+        /// Whether moves of `2048` that change nothing are illegal, so that no agent plays or values them.
+        legal_actions: bool = true,
+    }
+}
+
+impl Twenty48Options {
+    /// Those that all built-in tasks have.
+    pub(crate) fn shared(&self) -> TaskOptions {
+        let &Twenty48Options { observation, reward_scale, frame_skip, .. } = self;
+        TaskOptions { observation, reward_scale, frame_skip }
+    }
+}
 
 /// What the actions are called.
 pub(crate) const ACTIONS: [&str; 4] = ["up", "right", "down", "left"];
@@ -61,6 +89,16 @@ pub(crate) fn slide(board: &mut Board, action: usize) -> Option<u32> {
     (*board != before).then_some(reward)
 }
 
+/// True if this move changes the board: some tile has an empty cell or its equal before it.
+#[inline]
+pub(crate) fn moves(board: &Board, action: usize) -> bool {
+    (0..4).any(|line| {
+        let [a, b, c, d] = line_cells(action, line).map(|cell| board[cell]);
+        let pushed = |before: u8, tile: u8| tile != 0 && (before == 0 || before == tile);
+        pushed(a, b) || pushed(b, c) || pushed(c, d)
+    })
+}
+
 /// True if some move changes the board.
 #[inline]
 pub(crate) fn can_move(board: &Board) -> bool {
@@ -111,6 +149,14 @@ pub(crate) struct Twenty48 {
     board: Board,
     idle: u16,
     steps: u32,
+    /// Whether moves that change nothing are illegal. Played all the same, they change nothing.
+    masks: bool,
+}
+
+impl Twenty48 {
+    pub(crate) fn new(masks: bool) -> Self {
+        Twenty48 { masks, ..Self::default() }
+    }
 }
 
 impl Game for Twenty48 {
@@ -118,7 +164,7 @@ impl Game for Twenty48 {
     const PLANES: Option<PlaneShape> = Some((LEVELS, 4, 4));
 
     fn reset(&mut self, rng: &mut Stream) {
-        *self = Twenty48::default();
+        *self = Twenty48::new(self.masks);
         spawn(&mut self.board, rng);
         spawn(&mut self.board, rng);
     }
@@ -137,6 +183,18 @@ impl Game for Twenty48 {
         let terminated = !can_move(&self.board);
         let cut_off = self.steps >= STEP_LIMIT || self.idle >= IDLE_LIMIT;
         Step { reward, score: reward, terminated, truncated: cut_off && !terminated, ..Step::default() }
+    }
+
+    fn masks_actions(&self) -> bool {
+        self.masks
+    }
+
+    fn legal_actions(&self, legal: &mut ActionMask) {
+        for action in 0..ACTIONS.len() {
+            if !moves(&self.board, action) {
+                legal.forbid(action);
+            }
+        }
     }
 
     fn features(&self, out: &mut [f32]) {
@@ -196,7 +254,7 @@ impl Game for Twenty48 {
         }
         let idle = checked("the count of idle moves", from.u16()?, 0..=IDLE_LIMIT)?;
         let steps = checked("the step count", from.u32()?, 0..=STEP_LIMIT)?;
-        *self = Twenty48 { board, idle, steps };
+        *self = Twenty48 { board, idle, steps, masks: self.masks };
         Ok(())
     }
 }
@@ -265,6 +323,9 @@ mod tests {
         fn a_move_exists_exactly_if_one_changes_the_board(board in prop::array::uniform16(0u8..9)) {
             let some = (0..4).any(|action| slide(&mut board.clone(), action).is_some());
             prop_assert_eq!(can_move(&board), some);
+            for action in 0..4 {
+                prop_assert_eq!(moves(&board, action), slide(&mut board.clone(), action).is_some());
+            }
         }
 
         #[test]
@@ -275,6 +336,18 @@ mod tests {
             prop_assert_eq!(changed.len(), usize::from(board.contains(&0)));
             prop_assert!(changed.iter().all(|&i| board[i] == 0 && (after[i] == 1 || after[i] == 2)));
         }
+    }
+
+    /// The example of a board where only up and down are left.
+    #[test]
+    fn illegal_moves_are_those_that_change_nothing() {
+        let mut game = Twenty48::new(true);
+        game.board = [1, 2, 3, 4, 2, 3, 4, 5, 2, 4, 5, 6, 1, 2, 6, 7];
+        let mut legal = ActionMask::all(4);
+        game.legal_actions(&mut legal);
+        assert_eq!(legal.iter().collect::<Vec<_>>(), [0, 2]);
+        game.reset(&mut Stream::new(1, spectral_core::rng::Purpose::Other, 0));
+        assert!(game.masks_actions());
     }
 
     #[test]

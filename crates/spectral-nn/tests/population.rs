@@ -157,3 +157,32 @@ fn target_half(net: &Network, inputs: &Inputs) -> Vec<f32> {
     copy.parameters_mut(Which::Target, 0).copy_from_slice(net.parameters(Which::Target, 0));
     copy.forward(Which::Target, inputs.part(0, 3, 6), 3).to_vec()
 }
+
+/// A frozen population computes what one that trains computes, and refuses everything that would need more memory.
+#[test]
+fn frozen_networks_only_look_forward() {
+    for dueling in [false, true] {
+        let shape = mlp(dueling, false);
+        let mut net = Network::new(Cpu::new(), shape.clone(), 1, 4).unwrap();
+        let mut numbers = uniform(3, shape.parameters()).into_iter();
+        net.init(0, || numbers.next().unwrap());
+        let mut frozen = Network::frozen(Cpu::new(), shape, 1, 4).unwrap();
+        frozen.parameters_mut(Which::Online, 0).copy_from_slice(net.parameters(Which::Online, 0));
+        let samples = signed(5, 4 * 6, 1.0);
+        let found = frozen.forward(Which::Online, Samples::Floats(&samples), 4).to_vec();
+        assert_eq!(found, net.forward(Which::Online, Samples::Floats(&samples), 4));
+        type Attempt = fn(&mut Network);
+        let attempts: [Attempt; 5] = [
+            |net| _ = net.forward(Which::Target, Samples::Floats(&[0.0; 6]), 1),
+            |net| _ = net.forward_train(Samples::Floats(&[0.0; 6]), 1),
+            |net| net.backward(&[0.0; 12], &[0.0; 12]),
+            |net| net.adam(&[AdamSettings::default()], &[true]),
+            |net| net.refresh_target(0),
+        ];
+        for (number, attempt) in attempts.into_iter().enumerate() {
+            let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attempt(&mut frozen)));
+            assert!(tried.is_err(), "attempt {number}");
+        }
+        assert_eq!(frozen.forward(Which::Online, Samples::Floats(&samples), 4), found);
+    }
+}

@@ -1,20 +1,24 @@
 //! Errors of the library as exceptions.
 
 use crate::gym::Source;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use spectral_train::error::TrainError;
+use spectral_train::store::StoreError;
 
-/// The exception that says what an error says. If a task raised an exception, it is that one.
-pub fn to_python(error: TrainError, source: Option<&Source>) -> PyErr {
-    // It ended the run, however the run then put it.
-    if let Some(raised) = source.and_then(Source::take_error) {
-        return raised;
-    }
+/// The exception that says what an error says.
+pub fn raise(error: TrainError) -> PyErr {
+    let text = error.to_string();
     match error {
-        TrainError::Usage(text) | TrainError::Unregistered(text) => PyValueError::new_err(text),
-        TrainError::Store(error) => PyOSError::new_err(error.to_string()),
-        TrainError::Data(text) => PyRuntimeError::new_err(text),
-        error @ (TrainError::Device(_) | TrainError::Task(_)) => PyRuntimeError::new_err(error.to_string()),
+        TrainError::Store(StoreError::NotFound { .. }) => PyFileNotFoundError::new_err(text),
+        TrainError::Store(StoreError::Io { .. } | StoreError::DiskFull { .. }) => PyOSError::new_err(text),
+        TrainError::Device(_) | TrainError::Task(_) => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
     }
+}
+
+/// The exception that a task raised, if one did, and otherwise [`raise`].
+pub fn raise_for(error: TrainError, source: Option<&Source>) -> PyErr {
+    // It ended the run, however the run then put it.
+    source.and_then(Source::take_error).unwrap_or_else(|| raise(error))
 }

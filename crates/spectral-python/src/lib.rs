@@ -1,6 +1,7 @@
 //! The native half of the Python package `spectral_rl`. Its Python half is in `python/spectral_rl`.
 
 mod command;
+mod data;
 mod errors;
 mod gym;
 mod maths;
@@ -18,13 +19,15 @@ mod _native {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
+    use crate::data::{read_run, read_table, write_report};
+    #[pymodule_export]
     use crate::gym::GymTask;
     #[pymodule_export]
     use crate::maths::{compress, decompose, decompress, recompose};
     #[pymodule_export]
     use crate::neighbours::compile_cuda;
     #[pymodule_export]
-    use crate::policy::PyPolicy;
+    use crate::policy::Policy;
     #[pymodule_export]
     use crate::tasks::{TaskBatch, add_rom_folder, list_tasks};
     #[pymodule_export]

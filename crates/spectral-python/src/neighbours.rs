@@ -31,10 +31,11 @@ pub fn announce(py: Python<'_>) -> PyResult<()> {
 /// Compiles CUDA C for an architecture such as `sm_90` and returns the binary. Needs no GPU, only NVRTC: it shows that the
 /// compiler is found and works.
 #[pyfunction]
-pub fn compile_cuda(source: &str, architecture: &str) -> PyResult<Vec<u8>> {
+pub fn compile_cuda(source: &str, architecture: &str) -> PyResult<std::borrow::Cow<'static, [u8]>> {
     use pyo3::exceptions::PyRuntimeError;
     #[cfg(feature = "cuda")]
     return spectral_nn::cuda::check("source", source, architecture)
+        .map(Into::into)
         .map_err(|error| PyRuntimeError::new_err(error.to_string()));
     #[cfg(not(feature = "cuda"))]
     Err(PyRuntimeError::new_err(format!("built without CUDA: {} bytes for {architecture}", source.len())))

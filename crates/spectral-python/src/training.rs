@@ -1,9 +1,9 @@
 //! Runs that are steered from Python.
 
-use crate::errors::to_python;
+use crate::errors::raise_for;
 use crate::gym::{GymTask, Source};
 use crate::observer::PyObserver;
-use crate::policy::PyPolicy;
+use crate::policy;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use spectral_agent::learner::Learner;
@@ -39,7 +39,8 @@ pub struct Training {
 
 struct Inner {
     registry: Registry,
-    config: Configuration,
+    /// What the user asked for; of a run that was found in its folder, nothing.
+    config: Option<Configuration>,
     path: PathBuf,
     run: ResolvedRun,
     trainer: Option<Trainer>,
@@ -68,14 +69,30 @@ impl Training {
         config.add("seeds", seeds.iter().map(|seed| format!("{seed},")).collect::<String>());
         settings.iter().for_each(|(key, value)| config.add(key, value.as_str()));
         let made = py.detach(|| {
-            let registry = match &source {
-                Some(source) => Registry::default().with_task(source.entry())?,
-                None => Registry::default(),
-            };
+            let registry = registry(source.as_ref())?;
             let run = registry.resolve(&config)?;
-            Ok(Inner { registry, config, path: run_dir, run, trainer: None })
+            Ok(Inner { registry, config: Some(config), path: run_dir, run, trainer: None })
         });
-        let inner = made.map_err(|error| to_python(error, source.as_deref()))?;
+        let inner = made.map_err(|error| raise_for(error, source.as_deref()))?;
+        Ok(Training { inner: Mutex::new(inner), control: Mutex::new(Control::default()), source })
+    }
+
+    /// A run that is in its folder already, with the agents and settings that it was made with.
+    #[staticmethod]
+    fn found(py: Python<'_>, task: Task<'_>, run_dir: PathBuf) -> PyResult<Self> {
+        let source = match task {
+            Task::Gym(task) => Some(task.0.clone()),
+            Task::Name(_) => None,
+        };
+        let made = py.detach(|| {
+            let registry = registry(source.as_ref())?;
+            let (_, file) = RunDir::open(&run_dir, &registry)?;
+            let run = registry.resolve_plan(file.plan)?;
+            let mut inner = Inner { registry, config: None, path: run_dir, run, trainer: None };
+            inner.open(0, false)?;
+            Ok(inner)
+        });
+        let inner = made.map_err(|error| raise_for(error, source.as_deref()))?;
         Ok(Training { inner: Mutex::new(inner), control: Mutex::new(Control::default()), source })
     }
 
@@ -101,8 +118,8 @@ impl Training {
             if trainer.progress().iter().all(|agent| agent.frames >= frames || agent.stopped.is_some()) {
                 return Ok(true);
             }
-            if trainer.plan().run.frames < frames {
-                trainer.extend(frames)?;
+            if trainer.plan().run.frames != frames {
+                trainer.set_end(frames)?;
             }
             trainer.set_control(control);
             if wants_events {
@@ -129,7 +146,7 @@ impl Training {
     }
 
     /// One agent as it is now, to act and to be asked.
-    fn policy(&self, py: Python<'_>, agent: usize) -> PyResult<PyPolicy> {
+    fn policy(&self, py: Python<'_>, agent: usize) -> PyResult<policy::Policy> {
         let made = py.detach(|| {
             let mut guard = self.try_inner()?;
             let inner = &mut *guard;
@@ -142,7 +159,7 @@ impl Training {
             };
             Ok(policy)
         });
-        made.map(PyPolicy::from).map_err(|failure| self.raise(failure))
+        made.map(policy::Policy::wrap).map_err(|failure| self.raise(failure))
     }
 
     /// The agents: name, seed, id, frames, mean score of the last episodes, and why it was stopped.
@@ -181,19 +198,6 @@ impl Training {
         Ok(pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect())
     }
 
-    /// Opens the run in its folder, if there is one, without training it.
-    fn open(&self, py: Python<'_>) -> PyResult<bool> {
-        let opened = py.detach(|| {
-            let mut guard = self.try_inner()?;
-            if !guard.path.join("run.toml").exists() {
-                return Ok(false);
-            }
-            guard.open(0, false)?;
-            Ok(true)
-        });
-        opened.map_err(|failure| self.raise(failure))
-    }
-
     /// Lets go of the run's folder and of its environments. A later `learn` goes on from the last checkpoint.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
@@ -201,6 +205,13 @@ impl Training {
                 inner.trainer = None;
             }
         });
+    }
+}
+
+fn registry(source: Option<&Arc<Source>>) -> Result<Registry, TrainError> {
+    match source {
+        Some(source) => Registry::default().with_task(source.entry()),
+        None => Ok(Registry::default()),
     }
 }
 
@@ -228,7 +239,7 @@ impl Training {
 
     fn raise(&self, failure: Failure) -> PyErr {
         match failure {
-            Failure::Train(error) => to_python(error, self.source.as_deref()),
+            Failure::Train(error) => raise_for(error, self.source.as_deref()),
             Failure::Busy => PyRuntimeError::new_err(
                 "this agent is being trained: ask it again when learn() has returned (inside callbacks it cannot be asked)",
             ),
@@ -244,10 +255,11 @@ impl Inner {
             self.trainer = None;
         }
         if self.trainer.is_none() {
-            let trainer = match self.path.join("run.toml").exists() {
-                true => self.resume(frames, step_together)?,
-                false => {
-                    let mut config = self.config.clone();
+            let trainer = match &self.config {
+                None => self.resume(frames, step_together)?,
+                Some(_) if self.path.join("run.toml").exists() => self.resume(frames, step_together)?,
+                Some(config) => {
+                    let mut config = config.clone();
                     config.add("frames", frames.max(1).to_string());
                     let mut run = self.registry.resolve(&config)?;
                     run.step_together |= step_together;
@@ -263,14 +275,18 @@ impl Inner {
     fn resume(&self, frames: u64, step_together: bool) -> Result<Trainer, TrainError> {
         let (_, file) = RunDir::open(&self.path, &self.registry)?;
         let planned = file.plan.run.frames;
-        let mut config = self.config.clone();
-        config.add("frames", planned.to_string());
-        let plan: Plan = self.registry.plan(&config)?;
-        if let Some(difference) = file.plan.difference(&plan) {
-            return Err(TrainError::Usage(format!(
-                "{} holds another run, and is left as it is ({difference}): give another run_dir, or remove it",
-                self.path.display()
-            )));
+        let mut plan: Plan = file.plan;
+        if let Some(config) = &self.config {
+            let mut config = config.clone();
+            config.add("frames", planned.to_string());
+            let wanted = self.registry.plan(&config)?;
+            if let Some(difference) = plan.difference(&wanted) {
+                return Err(TrainError::Usage(format!(
+                    "{} holds another run, and is left as it is ({difference}): give another run_dir, or remove it",
+                    self.path.display()
+                )));
+            }
+            plan = wanted;
         }
         let how = Resumption {
             frames: (frames > planned).then_some(frames),

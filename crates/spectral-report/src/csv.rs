@@ -93,6 +93,12 @@ impl Table {
         self.rows.len()
     }
 
+    /// Everything, column by column; empty fields are NaN.
+    pub(crate) fn into_columns(self) -> Vec<(String, Vec<f64>)> {
+        let values = |column: usize| self.rows.iter().map(|row| row[column].unwrap_or(f64::NAN)).collect();
+        self.columns.iter().enumerate().map(|(column, name)| (name.clone(), values(column))).collect()
+    }
+
     /// The field, if it is not empty.
     pub(crate) fn get(&self, row: usize, column: usize) -> Option<f64> {
         self.rows[row][column]
@@ -122,6 +128,20 @@ impl Table {
         // Row 0 stands on line 2, below the header.
         ReportError::malformed(&self.path, Some(row + 2), problem)
     }
+}
+
+/// All columns of one of a run's CSV files, in order, with NaN for empty fields; none if the file does not exist.
+///
+/// If its writer may still be at work, a last line without a line break is left out, as in a report; otherwise it is an error.
+///
+/// ```no_run
+/// let columns = spectral_report::read_columns("run/agents/spectral-s1/episodes.csv".as_ref(), true)?;
+/// assert_eq!(columns[0].0, "frame");
+/// # Ok::<(), spectral_report::ReportError>(())
+/// ```
+pub fn read_columns(path: &Path, at_work: bool) -> Result<Vec<(String, Vec<f64>)>, ReportError> {
+    let ending = if at_work { Ending::MayBeTorn } else { Ending::Complete };
+    Ok(Table::read(path, ending)?.map(Table::into_columns).unwrap_or_default())
 }
 
 fn parse_row(
@@ -166,6 +186,13 @@ mod tests {
         assert_eq!(table.count(1, frame).unwrap(), 20);
         assert_eq!(table.number(1, score).unwrap(), -300.0);
         assert_eq!(table.get(1, table.optional_column("other").unwrap()), None);
+        let columns = table.into_columns();
+        assert_eq!(
+            columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["frame", "other", "score"]
+        );
+        assert_eq!((columns[0].1[1], columns[1].1[0]), (20.0, 1.0));
+        assert!(columns[1].1[1].is_nan());
     }
 
     #[test]

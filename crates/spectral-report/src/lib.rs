@@ -50,6 +50,7 @@ mod text;
 mod verdict;
 
 pub use claims::{Claim, Judgement, Rule, TdErrors, Verdict};
+pub use csv::read_columns;
 pub use error::{Difference, ReportError};
 pub use format::duration;
 pub use human::{ATARI_57, HumanScore};

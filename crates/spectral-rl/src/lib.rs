@@ -142,8 +142,8 @@ pub mod prelude {
     pub use spectral_agent::codecs::{Affine, Codec, CodecEntry, DeviceCodec, Rows};
     pub use spectral_agent::settings::{AgentSettings, Setting, SettingError, Settings};
     pub use spectral_env::{
-        Env, Observation, ObservationSpec, Picture, Purpose, StateError, StateReader, StateWriter, Step,
-        Stream, TaskEntry, TaskError, TaskSpec,
+        ActionMask, Env, Observation, ObservationSpec, Picture, Purpose, StateError, StateReader,
+        StateWriter, Step, Stream, TaskEntry, TaskError, TaskSpec,
     };
     pub use spectral_train::control::Control;
     pub use spectral_train::registry::Registry;

@@ -32,8 +32,8 @@ impl AgentRun {
 
     /// Trains until the agent has seen `frames` frames or `pause` returns true between two steps.
     ///
-    /// Problems of the agent itself (values that are not finite, rewards that are not numbers, states without legal actions) stop the agent and are kept as
-    /// the reason. Only problems with its files are returned as errors.
+    /// Problems of the agent itself (values that are not finite, rewards that are not numbers, states without legal actions)
+    /// stop the agent and are kept as the reason. Only problems with its files are returned as errors.
     pub fn advance(&mut self, frames: u64, mut pause: impl FnMut() -> bool) -> Result<(), TrainError> {
         while self.actor.is_active(frames) && !pause() {
             let action = self.choose_action();

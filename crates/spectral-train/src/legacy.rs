@@ -42,7 +42,7 @@ pub(crate) fn task_settings(
     task: &TaskEntry,
     protocol: &str,
 ) -> Result<Values, TrainError> {
-    let mut values = task.schema().defaults();
+    let mut values = task.unrecorded();
     let protocol = presets::find(PROTOCOLS, protocol).map_or("", |preset| preset.text);
     let protocol: toml::Table = protocol.parse().unwrap_or_default();
     for (key, value) in protocol.iter().chain(table) {

@@ -21,6 +21,7 @@ pub mod machine;
 pub mod memory;
 pub mod metrics_writer;
 pub mod model_file;
+pub mod onnx;
 pub mod pipeline;
 pub mod plan;
 pub mod policy;

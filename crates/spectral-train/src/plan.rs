@@ -54,12 +54,21 @@ pub struct Plan {
     pub agents: Vec<AgentPlan>,
     /// The fingerprint of a run of version 0.1, which is computed from its file.
     pub(crate) legacy_fingerprint: Option<u32>,
+    /// Settings of the task that came after the run was made, so that neither its file nor its fingerprint has them.
+    pub(crate) unrecorded: Vec<String>,
 }
 
 impl Plan {
     /// The plan of these agents.
     pub fn new(task: &str, task_settings: Values, run: RunSettings, agents: Vec<AgentPlan>) -> Self {
-        Plan { task: task.into(), task_settings, run, agents, legacy_fingerprint: None }
+        Plan {
+            task: task.into(),
+            task_settings,
+            run,
+            agents,
+            legacy_fingerprint: None,
+            unrecorded: Vec::new(),
+        }
     }
 
     /// The same plan with other settings of the run.
@@ -113,13 +122,23 @@ impl Plan {
         })
     }
 
+    /// The task's settings as lines of TOML, without those that came after the run was made.
+    pub(crate) fn task_settings_toml(&self) -> String {
+        let mut text = self.task_settings.to_toml();
+        for key in &self.unrecorded {
+            let line = |line: &&str| line.split(" = ").next() != Some(key);
+            text = text.lines().filter(line).flat_map(|line| [line, "\n"]).collect();
+        }
+        text
+    }
+
     /// A number that differs for plans whose results differ; checkpoints carry it.
     pub fn fingerprint(&self) -> u32 {
         if let Some(fingerprint) = self.legacy_fingerprint {
             return fingerprint;
         }
         // A later end, other hardware and a newer version leave a checkpoint valid.
-        let mut text = format!("task = {}\n{}", quote(&self.task), self.task_settings.to_toml());
+        let mut text = format!("task = {}\n{}", quote(&self.task), self.task_settings_toml());
         let values = self.run.values();
         let decisive = values.iter().filter(|(key, _)| !RunSettings::INCIDENTAL.contains(key));
         for (key, value) in decisive {

@@ -7,9 +7,9 @@ use crate::machine::Hardware;
 use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
-use spectral_agent::settings::{AgentSettings, Schema, Settings, Values};
+use spectral_agent::settings::{AgentSettings, Settings, Values};
 use spectral_core::settings::quote;
-use spectral_env::{ObservationSpec, TaskSpec};
+use spectral_env::{ObservationSpec, TaskEntry, TaskSpec};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -105,10 +105,15 @@ impl RunFile {
         }
         run.validate().map_err(|e| wrong(e.to_string()))?;
         run.log_frames = run.log_frames.max(1);
+        let mut unrecorded = Vec::new();
         let (task_settings, legacy_fingerprint) = if legacy {
             (legacy::task_settings(&table, task, &run.protocol)?, Some(legacy::fingerprint(text, task)))
         } else {
-            (read_values(file.table("task_settings")?, task.schema(), &wrong)?, None)
+            let recorded = file.table("task_settings")?;
+            let later = |key: &&&str| task.came_later(key) && !recorded.contains_key(**key);
+            let keys = task.schema().keys().iter().filter(later);
+            unrecorded.extend(keys.map(|key| key.to_string()));
+            (read_values(recorded, task, &wrong)?, None)
         };
         let list = table.get("agents").and_then(|a| a.as_array()).ok_or_else(|| wrong("no agents".into()))?;
         let mut agents = Vec::new();
@@ -147,7 +152,8 @@ impl RunFile {
             return Err(wrong("no agents".into()));
         }
         let task = if legacy { None } else { Some(read_spec(file.table("task_spec")?, &wrong)?) };
-        let plan = Plan { legacy_fingerprint, ..Plan::new(&task_name, task_settings, run, agents) };
+        let plan =
+            Plan { legacy_fingerprint, unrecorded, ..Plan::new(&task_name, task_settings, run, agents) };
         Ok(RunFile { plan, task })
     }
 }
@@ -162,13 +168,13 @@ fn unregistered(path: &Path, what: &str, name: &str) -> TrainError {
 
 fn read_values(
     table: &toml::Table,
-    schema: &Schema,
+    task: &TaskEntry,
     wrong: &dyn Fn(String) -> TrainError,
 ) -> Result<Values, TrainError> {
-    let mut values = schema.defaults();
+    let mut values = task.unrecorded();
     for (key, value) in table {
         let value = plain(value).ok_or_else(|| wrong(format!("'{key}' is no plain value")))?;
-        schema.set(&mut values, key, &value).map_err(|e| wrong(e.to_string()))?;
+        task.schema().set(&mut values, key, &value).map_err(|e| wrong(e.to_string()))?;
     }
     Ok(values)
 }
@@ -291,6 +297,32 @@ mod tests {
         }
         let foreign = read(&text.replace("codec = \"clipped\"", "codec = \"mine\"")).unwrap_err();
         assert!(matches!(foreign, TrainError::Unregistered(_)), "{foreign}");
+    }
+
+    /// 2048 had no `legal_actions` when its first runs were made: they go on as they began, with the checkpoints they have.
+    #[test]
+    fn a_run_from_before_a_setting_means_what_it_meant() {
+        let off = resolved(&["task=2048", "legal_actions=false", "device=cpu"]);
+        let new = text(&off);
+        assert!(!new.contains("masks_actions"), "{new}");
+        let old = new.replace("legal_actions = false\n", "");
+        assert_ne!(old, new);
+        let (old, new) = (read(&old).unwrap(), read(&new).unwrap());
+        assert_eq!(old.plan.task_settings, new.plan.task_settings);
+        assert_eq!(old.task, new.task);
+        assert!(old.plan.difference(&new.plan).is_none() && old.plan.same_task(&new.plan));
+        // The fingerprint is that of the lines which the file has, as it was when there were no others.
+        let before = old.plan.fingerprint();
+        assert_ne!(before, new.plan.fingerprint());
+        let mut lines = Plan { unrecorded: Vec::new(), ..old.plan.clone() };
+        lines.task_settings = Registry::default().task("pong-mini").unwrap().schema().defaults();
+        assert_eq!(before, lines.fingerprint());
+        let on = text(&resolved(&["task=2048", "device=cpu"]));
+        assert!(on.contains("legal_actions = true\n") && on.contains("masks_actions = true\n"), "{on}");
+        assert_eq!(read(&on).unwrap().task.map(|task| task.masks_actions), Some(true));
+        // Tasks that mask nothing are written as ever.
+        let other = text(&resolved(&["task=pong-mini", "device=cpu"]));
+        assert!(!other.contains("legal_actions") && !other.contains("masks_actions"), "{other}");
     }
 
     #[test]

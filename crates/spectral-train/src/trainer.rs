@@ -173,12 +173,12 @@ impl Trainer {
         self.control = control;
     }
 
-    /// Plans a later end, after which [`run`](Trainer::run) goes on.
-    pub fn extend(&mut self, frames: u64) -> Result<(), TrainError> {
-        let planned = self.run.plan.run.frames;
-        if frames < planned || frames > MAX_FRAMES {
+    /// Plans another end, to which [`run`](Trainer::run) then goes on. No agent may be past it.
+    pub fn set_end(&mut self, frames: u64) -> Result<(), TrainError> {
+        let reached = self.progress().iter().map(|agent| agent.frames).max().unwrap_or(0).max(1);
+        if frames < reached || frames > MAX_FRAMES {
             return Err(TrainError::Usage(format!(
-                "the run is planned for {planned} frames; its end can be moved to {planned} up to {MAX_FRAMES}, not {frames}"
+                "the run's end can be at {reached} frames, where it is now, up to {MAX_FRAMES}, not at {frames}"
             )));
         }
         self.dir.extend(&mut self.run.plan, frames)

@@ -233,7 +233,7 @@ fn a_task_that_fails_ends_the_run_and_leaves_the_last_checkpoint() {
     let run = failing.resolve(&settings).unwrap();
     let mut trainer = Trainer::create(&path, run, &failing, "test").unwrap();
     trainer.run().unwrap();
-    trainer.extend(1500).unwrap();
+    trainer.set_end(1500).unwrap();
     let error = trainer.run().unwrap_err();
     assert!(matches!(&error, TrainError::Task(text) if text == "it broke"), "{error}");
     assert_eq!(error.exit_code(), 6);
@@ -244,7 +244,7 @@ fn a_task_that_fails_ends_the_run_and_leaves_the_last_checkpoint() {
     let mut trainer =
         Trainer::create(&log_as_planned, whole.resolve(&settings).unwrap(), &whole, "test").unwrap();
     trainer.run().unwrap();
-    trainer.extend(1500).unwrap();
+    trainer.set_end(1500).unwrap();
     trainer.run().unwrap();
     for id in ["spectral-s1", "popart-s2"] {
         assert!(files(&path, id) == files(&log_as_planned, id), "{id}");

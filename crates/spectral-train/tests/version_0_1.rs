@@ -3,10 +3,11 @@
 //! `data/run-0.1` is a run that version 0.1 made, with its checkpoint and its `model.bin` files; `data/run-0.1-resumed` is what
 //! version 0.1 made of its agents when it resumed that run up to frame 900. Its `run.toml` holds the command.
 
-use spectral_nn::Instructions;
+use spectral_nn::{Instructions, Samples};
 use spectral_report::{AgentStatus, ReportOptions, read_runs, write_report};
 use spectral_train::eval::evaluate;
 use spectral_train::model_file;
+use spectral_train::policy::Policy;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::{RunDir, Status};
 use spectral_train::store::Container;
@@ -147,4 +148,22 @@ fn resumed_it_becomes_what_version_0_1_would_have_made_of_it() {
         }
     }
     assert_eq!(scores(&run.0), SCORES[1]);
+}
+
+#[test]
+fn its_models_become_policies_within_their_run() {
+    let run = Copy::new("policies");
+    let registry = Registry::default();
+    for id in AGENTS {
+        let folder = run.0.join("agents").join(id);
+        let mut policy = Policy::load(&folder, &registry).unwrap();
+        assert!(policy.frames() > 0 && id.starts_with(&policy.description().agent));
+        let observations = vec![0.5; 3 * policy.observation_len()];
+        let values = policy.q_values(Samples::Floats(&observations)).unwrap();
+        // Saved, it is a model file that needs no run.
+        let alone = run.0.join("alone.safetensors");
+        policy.save(&alone).unwrap();
+        let mut alone = Policy::load(&alone, &registry).unwrap();
+        assert_eq!(alone.q_values(Samples::Floats(&observations)).unwrap(), values);
+    }
 }

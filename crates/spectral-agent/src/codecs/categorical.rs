@@ -5,7 +5,7 @@
 //! whether the value is the mean of the atoms' values (exact, but a little probability far out weighs much) or the inverse
 //! of the mean atom (robust, but a geometric mean that undervalues rare large returns).
 
-use super::{Codec, CodecEntry, Rows, check_transform_epsilon, squash_constants};
+use super::{Codec, CodecEntry, Function, Graph, Rows, check_transform_epsilon, squash_constants};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::{SettingError, check_count, check_positive};
 use spectral_core::squash::Squash;
@@ -179,6 +179,26 @@ impl Codec for Categorical {
     fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
         let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         self.read(outputs.iter().map(move |y| (y - top).exp()))
+    }
+
+    fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {
+        let mut graph = Graph::new();
+        let points = match self.readout {
+            ReadoutKind::Mean => &self.values,
+            ReadoutKind::InverseOfMean => &self.atoms,
+        };
+        let points: Vec<f64> = points.iter().map(|&x| f64::from(x)).collect();
+        let (outputs, points) = (graph.outputs(), graph.constant(&points));
+        let top = graph.largest(outputs);
+        let below = graph.sub(outputs, top);
+        let weights = graph.map(Function::Exp, below);
+        let (total, weighted) = (graph.sum(weights), graph.mul(weights, points));
+        let sum = graph.sum(weighted);
+        let mean = graph.div(sum, total);
+        if self.readout == ReadoutKind::InverseOfMean {
+            graph.unsquash(self.squash, mean);
+        }
+        Some(graph)
     }
 
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {

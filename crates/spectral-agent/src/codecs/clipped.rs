@@ -1,6 +1,6 @@
 //! DQN: rewards clipped to ±1, errors clipped to ±1 (Huber's loss).
 
-use super::{Codec, CodecEntry, Rows, squared_error_gradient};
+use super::{Codec, CodecEntry, Graph, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
 use std::sync::Arc;
 
@@ -37,6 +37,10 @@ impl Codec for Clipped {
 
     fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
         outputs[0]
+    }
+
+    fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {
+        Some(Graph::new())
     }
 
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {

@@ -1,6 +1,8 @@
 //! DQN+TC: the network learns squashed action-values (Pohlen et al., 2018).
 
-use super::{Codec, CodecEntry, Rows, check_transform_epsilon, squared_error_gradient, squash_constants};
+use super::{
+    Codec, CodecEntry, Graph, Rows, check_transform_epsilon, squared_error_gradient, squash_constants,
+};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::SettingError;
 use spectral_core::squash::Squash;
@@ -97,6 +99,12 @@ impl Codec for Compressed {
 
     fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
         self.squash.inverse_f32(outputs[0])
+    }
+
+    fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {
+        let mut graph = Graph::new();
+        graph.unsquash(self.squash, graph.outputs());
+        Some(graph)
     }
 
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {

@@ -13,6 +13,7 @@
 //! [`CodecEntry`]. The list below is the one place that names the built-in ones.
 
 mod entry;
+mod graph;
 
 /// Declares the built-in codecs: a module each, whose `entry()` describes it.
 macro_rules! builtin {
@@ -38,6 +39,7 @@ pub use categorical::Categorical;
 pub use clipped::Clipped;
 pub use compressed::Compressed;
 pub use entry::{AgentPreset, CodecEntry};
+pub use graph::{Function, Graph, Node, Operation, Reduction, Value};
 pub use popart::PopArt;
 pub use spectral::Spectral;
 
@@ -148,6 +150,17 @@ pub trait Codec: Send + Sync + Debug {
     /// True if outputs are frequencies whose activity, mean target and share of the loss are worth logging.
     fn has_frequencies(&self) -> bool {
         false
+    }
+
+    /// What each output counts in the action-value, if outputs are frequencies.
+    fn frequency_weights(&self) -> Option<&[f64]> {
+        None
+    }
+
+    /// What [`decode`](Codec::decode) does with this state, as a graph for programs of others; `None` if the codec cannot be
+    /// exported.
+    fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {
+        None
     }
 
     /// The same phases as device code, for training on a GPU; `None` keeps the codec on the CPU.

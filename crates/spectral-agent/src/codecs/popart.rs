@@ -1,6 +1,6 @@
 //! Pop-Art (van Hasselt et al., 2016): targets normalised to zero mean and unit variance, outputs preserved.
 
-use super::{Affine, Codec, CodecEntry, Rows, squared_error_gradient};
+use super::{Affine, Codec, CodecEntry, Graph, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::{SettingError, check_fraction, check_positive};
 use spectral_core::moments::bias_correction;
@@ -83,6 +83,14 @@ impl Codec for PopArt {
 
     fn decode(&self, outputs: &[f32], state: &[f64]) -> f32 {
         (state[SIGMA] * f64::from(outputs[0]) + state[MU]) as f32
+    }
+
+    fn decode_graph(&self, state: &[f64]) -> Option<Graph> {
+        let mut graph = Graph::new();
+        let (sigma, mu) = (graph.constant(&[state[SIGMA]]), graph.constant(&[state[MU]]));
+        let scaled = graph.mul(sigma, graph.outputs());
+        graph.add(scaled, mu);
+        Some(graph)
     }
 
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], frozen: &[f64], out: &mut [f32]) {

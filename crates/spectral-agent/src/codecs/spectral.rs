@@ -1,6 +1,6 @@
 //! Spectral DQN (Dann & Thangarajah, 2021): one bounded value per bucket of the reward.
 
-use super::{Codec, CodecEntry, Rows, squared_error_gradient};
+use super::{Codec, CodecEntry, Graph, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::{SettingError, check_fraction, check_positive};
 use spectral_core::decompose::{Encoding, Spectrum};
@@ -179,6 +179,15 @@ impl Codec for Spectral {
         bounded.zip(weights).map(|(y, w)| y * w).sum::<f64>() as f32
     }
 
+    fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {
+        let mut graph = Graph::new();
+        let bounded = graph.bounded(graph.outputs(), f64::from(self.bound));
+        let weights = graph.constant(self.spectrum.weights_f64());
+        let weighted = graph.mul(bounded, weights);
+        graph.sum(weighted);
+        Some(graph)
+    }
+
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {
         for ((t, r), y) in out.iter_mut().zip(encoded).zip(next) {
             let value = r + bootstrap * y.clamp(-self.bound, self.bound);
@@ -217,6 +226,10 @@ impl Codec for Spectral {
 
     fn has_frequencies(&self) -> bool {
         true
+    }
+
+    fn frequency_weights(&self) -> Option<&[f64]> {
+        Some(self.spectrum.weights_f64())
     }
 
     fn device(&self) -> Option<DeviceCodec> {

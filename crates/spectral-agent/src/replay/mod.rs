@@ -8,7 +8,7 @@
 mod observations;
 mod sumtree;
 
-pub use observations::Observations;
+pub use observations::{Observations, network_input};
 pub use sumtree::SumTree;
 
 use crate::codecs::Codec;

@@ -1,8 +1,18 @@
 //! Observations in memory of one's own.
 
 use spectral_env::{Observation, ObservationSpec};
-use spectral_nn::Samples;
+use spectral_nn::{Input, Samples};
 use std::ops::Range;
+
+/// What a network sees of these observations: all of a stack at once.
+pub fn network_input(observation: ObservationSpec) -> Input {
+    match observation {
+        ObservationSpec::Planes { channels, height, width, stack } => {
+            Input::Planes { channels: channels * stack, height, width }
+        }
+        ObservationSpec::Vector { len } => Input::Vector { len },
+    }
+}
 
 /// Observations one after the other: bytes for planes, floats for vectors.
 #[derive(Clone, Debug)]

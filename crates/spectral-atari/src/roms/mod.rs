@@ -46,13 +46,15 @@ pub fn folders() -> Vec<PathBuf> {
     directory().into_iter().chain(others.iter().cloned()).collect()
 }
 
-/// The ROM of a game from the user's [`directory`], else from a folder that [`also_search`] added, checked by its sum. The
-/// error is about the user's directory.
+/// The ROM of a game from the user's [`directory`] or, if it is not there, from a folder that [`also_search`] added, checked by
+/// its sum. A wrong file in the user's directory is an error all the same, and errors are about that directory.
 pub fn find(game: &Game) -> Result<Vec<u8>, RomsError> {
-    directory().and_then(|folder| find_in(&folder, game)).or_else(|error| {
-        let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
-        others.iter().find_map(|folder| find_in(folder, game).ok()).ok_or(error)
-    })
+    let missing = match directory().and_then(|folder| find_in(&folder, game)) {
+        Err(error @ (RomsError::Missing { .. } | RomsError::NoDirectory)) => error,
+        found => return found,
+    };
+    let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+    others.iter().find_map(|folder| find_in(folder, game).ok()).ok_or(missing)
 }
 
 /// The ROM of a game from this folder, checked by its sum.

@@ -31,11 +31,12 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
             let lists: Vec<_> =
                 roms::folders().into_iter().map(|folder| (roms::list(&folder), folder)).collect();
             let mut used = vec![false; lists.len()];
-            for (number, (game, _)) in lists[0].0.iter().enumerate() {
-                // A task takes the first good one, and complains about the user's own folder if there is none.
+            for (number, (game, own)) in lists[0].0.iter().enumerate() {
+                // A task takes the first good one, but complains about a wrong one in the user's own folder.
                 let good = lists.iter().position(|(roms, _)| roms[number].1 == Presence::Good);
-                good.into_iter().for_each(|place| used[place] = true);
-                let state = match &lists[good.unwrap_or(0)].0[number].1 {
+                let place = if *own == Presence::Missing { good.unwrap_or(0) } else { 0 };
+                used[place] = true;
+                let state = match &lists[place].0[number].1 {
                     Presence::Good => "good".to_string(),
                     Presence::Missing => "missing".to_string(),
                     Presence::Wrong { found } => format!("wrong: its md5 is {found}"),

@@ -2,7 +2,7 @@
 
 use super::buffers::{ObservationBuffers, seen_len, shape};
 use super::catalogue::{Recipe, python_error};
-use super::player::{Player, Stage};
+use super::player::{Outcome, Player, Stage};
 use super::report::Facts;
 use super::workers::Workers;
 use numpy::{
@@ -11,7 +11,7 @@ use numpy::{
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use spectral_env::{Observation, ObservationSpec, Picture, Step, TaskSpec};
+use spectral_env::{Observation, ObservationSpec, Picture, TaskSpec};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -48,7 +48,7 @@ enum Kept {
 /// One copy, and what a step that ended its episode left.
 struct Seat {
     player: Player,
-    ended: Option<(Step, Kept)>,
+    ended: Option<(Outcome, Kept)>,
 }
 
 impl Seat {
@@ -222,7 +222,7 @@ impl TaskBatch {
         let chosen = chosen.collect::<PyResult<Vec<usize>>>()?;
         let (autoreset, limit) = (self.autoreset, self.limit);
         let observations = self.play(py, &|number, seat| seat.step(autoreset, chosen[number], limit))?;
-        let paid = |seat: &Seat| seat.ended.as_ref().map_or(*seat.player.last(), |(step, _)| *step);
+        let paid = |seat: &Seat| seat.ended.as_ref().map_or(*seat.player.last(), |(last, _)| *last).step;
         let column =
             |part: fn(Step) -> bool| PyArray1::from_iter(py, self.seats.iter().map(|s| part(paid(s))));
         Ok((
@@ -251,8 +251,9 @@ impl TaskBatch {
         let action = self.check(py, 0, action)?;
         let (autoreset, limit) = (self.autoreset, self.limit);
         let observation = self.play(py, &|_, seat| seat.step(autoreset, action, limit))?;
-        let step = *self.seats[0].player.last();
-        Ok((observation, step.reward, step.terminated, step.truncated, self.facts.single(py, &step)?))
+        let last = *self.seats[0].player.last();
+        let info = self.facts.single(py, &last)?;
+        Ok((observation, last.step.reward, last.step.terminated, last.step.truncated, info))
     }
 
     /// A picture of one copy for people, or nothing if the task has none.

@@ -2,7 +2,7 @@
 
 use super::catalogue::Recipe;
 use spectral_core::rng::{Purpose, Stream};
-use spectral_env::{Env, Observation, ObservationSpec, Picture, Step, TaskError, TaskSpec};
+use spectral_env::{ActionMask, Env, Observation, ObservationSpec, Picture, Step, TaskError, TaskSpec};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
@@ -17,6 +17,13 @@ pub enum Stage {
     Over,
 }
 
+/// What a step brought, and which actions are legal after it, if the task says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    pub step: Step,
+    pub legal: Option<ActionMask>,
+}
+
 /// A task that is being played.
 pub struct Player {
     /// Nobody ever waits for this lock: Python wants everything to be shareable, and a task is not.
@@ -27,7 +34,7 @@ pub struct Player {
     draws: u64,
     steps: u64,
     stage: Stage,
-    last: Step,
+    last: Outcome,
     history: Option<History>,
 }
 
@@ -46,7 +53,7 @@ impl Player {
             draws: 0,
             steps: 0,
             stage: Stage::Unborn,
-            last: Step::default(),
+            last: Outcome::default(),
             history,
         })
     }
@@ -74,7 +81,8 @@ impl Player {
     pub fn reset(&mut self) {
         let mut chance = self.chance();
         self.env().reset(&mut chance);
-        (self.steps, self.stage, self.last) = (0, Stage::Playing, Step::default());
+        (self.steps, self.stage) = (0, Stage::Playing);
+        self.tell(Step::default());
         if let Some(history) = &mut self.history {
             history.clear();
         }
@@ -84,13 +92,19 @@ impl Player {
     /// Plays one action; an episode is cut off after `limit` steps.
     pub fn step(&mut self, action: usize, limit: u64) {
         let mut chance = self.chance();
-        self.last = self.env().step(action, &mut chance);
+        let mut step = self.env().step(action, &mut chance);
         self.steps += 1;
-        self.last.truncated |= self.steps >= limit;
-        if self.last.terminated || self.last.truncated {
+        step.truncated |= self.steps >= limit;
+        if step.terminated || step.truncated {
             self.stage = Stage::Over;
         }
+        self.tell(step);
         self.remember();
+    }
+
+    fn tell(&mut self, step: Step) {
+        let legal = self.spec.masks_actions.then(|| self.env().legal());
+        self.last = Outcome { step, legal };
     }
 
     fn remember(&mut self) {
@@ -107,8 +121,8 @@ impl Player {
         }
     }
 
-    /// What the last step brought; after a reset, nothing.
-    pub fn last(&self) -> &Step {
+    /// What the last step brought; after a reset, nothing but the legal actions.
+    pub fn last(&self) -> &Outcome {
         &self.last
     }
 

@@ -1,7 +1,7 @@
 //! An Atari game without preprocessing: the whole screen in colour, frame by frame, as ale-py shows it.
 
 use spectral_atari::games::Action;
-use spectral_atari::machine::rgb_palette;
+use spectral_atari::machine::{Format, rgb_palette};
 use spectral_atari::preprocess::WIDTH;
 use spectral_atari::task::{AleGame, AtariOptions, FRAME_LIMIT, GameNumber, choices, make_atari};
 use spectral_core::rng::Stream;
@@ -44,6 +44,7 @@ struct RawGame {
     spec: TaskSpec,
     game: AleGame,
     actions: Vec<Action>,
+    colours: Box<Colours>,
     frame_skip: u32,
     stickiness: f64,
     frames: u32,
@@ -93,11 +94,12 @@ impl RawGame {
             masks_actions: false,
         };
         let frame_skip = settings.frame_skip;
-        Ok(RawGame { spec, game, actions, frame_skip, stickiness, frames: 0, last: Action::Noop })
+        let colours = Box::new(colours(game.console().format()));
+        Ok(RawGame { spec, game, actions, colours, frame_skip, stickiness, frames: 0, last: Action::Noop })
     }
 
     fn paint(&self, out: &mut [u8]) {
-        paint(self.game.console().screen(), rgb_palette(self.game.console().format()), out);
+        paint(self.game.console().screen(), &self.colours, out);
     }
 }
 
@@ -113,22 +115,35 @@ fn options(settings: &RawSettings) -> AtariOptions {
     }
 }
 
+/// Red, green and blue of each palette index, red in the lowest byte.
+type Colours = [u32; 256];
+
+fn colours(format: Format) -> Colours {
+    rgb_palette(format).map(|[red, green, blue]| u32::from_le_bytes([red, green, blue, 0]))
+}
+
 /// Colours a picture of palette indices. Most lines repeat the one above, and copying a line is much cheaper than looking
 /// its colours up.
-fn paint(picture: &[u8], palette: &[[u8; RGB]; 256], out: &mut [u8]) {
+fn paint(picture: &[u8], colours: &Colours, out: &mut [u8]) {
     let mut above: Option<&[u8]> = None;
-    let mut rest = out;
     let mut painted: &[u8] = &[];
-    for line in picture.chunks_exact(WIDTH) {
-        let (row, after) = std::mem::take(&mut rest).split_at_mut(WIDTH * RGB);
+    for (line, row) in picture.chunks_exact(WIDTH).zip(out.chunks_exact_mut(WIDTH * RGB)) {
         if above == Some(line) {
             row.copy_from_slice(painted);
         } else {
-            for (pixel, &index) in row.chunks_exact_mut(RGB).zip(line) {
-                pixel.copy_from_slice(&palette[usize::from(index)]);
-            }
+            paint_line(line, colours, row);
         }
-        (above, painted, rest) = (Some(line), row, after);
+        (above, painted) = (Some(line), row);
+    }
+}
+
+/// Four pixels are twelve bytes, which take two stores.
+fn paint_line(line: &[u8], colours: &Colours, row: &mut [u8]) {
+    for (pixels, out) in line.chunks_exact(4).zip(row.chunks_exact_mut(4 * RGB)) {
+        let colour = |pixel: usize| u64::from(colours[usize::from(pixels[pixel])]);
+        let (a, b, c, d) = (colour(0), colour(1), colour(2), colour(3));
+        out[..8].copy_from_slice(&(a | b << 24 | c << 48).to_le_bytes());
+        out[8..].copy_from_slice(&((c >> 16 | d << 8) as u32).to_le_bytes());
     }
 }
 

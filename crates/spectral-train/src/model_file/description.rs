@@ -6,7 +6,8 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::store::{json_counts, json_integers, json_quote, json_strings};
 use spectral_agent::codecs::Codec;
-use spectral_agent::learner::{architecture, network_input};
+use spectral_agent::learner::architecture;
+use spectral_agent::replay::network_input;
 use spectral_agent::settings::{AgentSettings, Setting as _, Settings as _, Values};
 use spectral_env::ObservationSpec;
 use spectral_nn::{Architecture, Head, Layer, Tensor};
@@ -67,7 +68,7 @@ impl Description {
         let network = architecture(&plan.settings, &run.task, codec.as_ref())?;
         Ok(Description {
             task: run.plan.task.clone(),
-            task_settings: run.plan.task_settings.to_toml(),
+            task_settings: run.plan.task_settings_toml(),
             observation: run.task.observation,
             actions: run.task.actions.clone(),
             agent: plan.agent.clone(),
@@ -88,7 +89,7 @@ impl Description {
             found.ok_or_else(|| format!("its metadata lacks '{key}'"))
         };
         let wrong =
-            |key: &str, why: String| format!("its {key} is '{}': {why}", shorten(&find(key).unwrap_or("")));
+            |key: &str, why: String| format!("its {key} is '{}': {why}", shorten(find(key).unwrap_or("")));
         if find("format")? != FORMAT {
             return Err(wrong("format", format!("this version reads '{FORMAT}'")));
         }
@@ -166,7 +167,7 @@ impl Description {
         &self.tensors
     }
 
-    pub(super) fn metadata(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn metadata(&self) -> Vec<(&'static str, String)> {
         let network = &self.network;
         vec![
             ("format", FORMAT.into()),

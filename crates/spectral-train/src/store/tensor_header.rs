@@ -325,6 +325,19 @@ mod tests {
     }
 
     #[test]
+    fn values_of_metadata() {
+        assert_eq!(strings(" [ \"a\" ,\"\\n\"] ".trim_start()).unwrap(), ["a", "\n"]);
+        assert_eq!(integers("[3, 4]").unwrap(), [3, 4]);
+        assert_eq!(counts("{\"length\": 7}").unwrap(), [("length".to_string(), 7)]);
+        assert!(strings("[]").unwrap().is_empty() && integers("[]").unwrap().is_empty());
+        for wrong in ["", "[", "[1,]", "[\"a\"] x", "{}", "[[1]]", "{\"a\": [1]}", "{\"a\"}"] {
+            assert!(strings(wrong).is_err(), "{wrong}");
+            assert!(integers(wrong).is_err(), "{wrong}");
+            assert!(wrong == "{}" || counts(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_is_not_a_header_is_named() {
         for (text, word) in [
             ("", "'{' is missing"),

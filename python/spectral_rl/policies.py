@@ -1,0 +1,204 @@
+"""Agents that no longer learn, and the questions that any agent can be asked."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from spectral_rl import _native
+from spectral_rl._observing import ObservationReader
+
+__all__ = ["Acts", "Policy", "load_policy"]
+
+
+# What a policy says of itself.
+_FACTS = (
+    "actions",
+    "agent",
+    "codec",
+    "frames",
+    "frequencies",
+    "observation_kind",
+    "observation_shape",
+    "seed",
+    "stack",
+    "task",
+)
+
+
+class Policy:
+    """What an agent has learned, frozen: it acts and can be asked, but does not learn.
+
+    :func:`spectral_rl.load_policy` makes one from a file, :attr:`spectral_rl.Agent.policy` from an agent. It has ``agent``,
+    ``codec``, ``task``, ``seed``, ``frames``, ``actions`` (their names), ``observation_shape`` and ``frequencies`` (how many,
+    or ``None``) too.
+    """
+
+    def __init__(self, native, reader: ObservationReader, *, epsilon: float = 0.0, seed: int = 0):
+        self.native = native
+        self._reader = reader
+        self._epsilon = epsilon
+        self._rng = np.random.default_rng(seed)
+
+    def predict(
+        self,
+        observation,
+        state: np.ndarray | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+        action_masks=None,
+    ):
+        """The actions for one observation or a batch of them, and the state to pass in with the next.
+
+        With ``deterministic=False`` it explores a little, as it does at the end of training (``epsilon_final``). The state
+        is only needed by agents made with ``stack`` above 1, which look at several observations at once.
+        """
+        rows, single, state = self._reader.rows(observation, state, episode_start)
+        masks = self._masks(action_masks, len(rows))
+        actions = self.native.act(self._shaped(rows), masks)
+        if not deterministic and self._epsilon > 0:
+            for row in np.flatnonzero(self._rng.random(len(actions)) < self._epsilon):
+                legal = np.arange(self._reader.actions) if masks is None else np.flatnonzero(masks[row])
+                actions[row] = self._rng.choice(legal)
+        actions = actions + self._reader.action_start
+        return (actions[0] if single else actions), state
+
+    def _shaped(self, rows):
+        return rows.reshape(len(rows), *self.native.observation_shape)
+
+    def _masks(self, masks, rows):
+        if masks is None:
+            return None
+        return np.ascontiguousarray(np.asarray(masks, dtype=bool).reshape(rows, self._reader.actions))
+
+    def _ask(self, question, observation):
+        rows, single, _ = self._reader.rows(observation, None, None)
+        answer = question(self._shaped(rows))
+        return answer[0] if single else answer
+
+    def q_values(self, observation) -> np.ndarray:
+        """The value of every action, in the task's own rewards: ``(actions,)``, or ``(batch, actions)`` for a batch."""
+        return self._ask(self.native.q_values, observation)
+
+    def spectrum(self, observation) -> np.ndarray:
+        """The value of every action split by frequency: ``(actions, frequencies)``, or with a batch in front.
+
+        Weighted by :attr:`weights` and summed over the last axis it gives :meth:`q_values`.
+        """
+        if self.native.frequencies is None:
+            raise ValueError(
+                f"the agent {self.native.agent} has no spectrum: only agents that split rewards into frequencies have one, such "
+                "as SpectralDQN; q_values() and outputs() work for all"
+            )
+        return self.outputs(observation)
+
+    def act(self, observation, mask=None):
+        """The best action for one observation or a batch of them, of those that the mask allows."""
+        return self.predict(observation, deterministic=True, action_masks=mask)[0]
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """The weight of each frequency, or ``None`` for agents without frequencies."""
+        return self.native.weights
+
+    def outputs(self, observation) -> np.ndarray:
+        """What the network puts out, ``(actions, outputs)``, before it is decoded to values."""
+        return self._ask(self.native.outputs, observation)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes weights and everything needed to act into one ``.safetensors`` file."""
+        self.native.save(os.fspath(path))
+
+    def export_onnx(self, path: str | os.PathLike) -> None:
+        """Writes the network, with the decoding of its values, as an ONNX model.
+
+        Its input is ``observation``; its outputs are ``q_values`` and ``outputs``.
+        """
+        self.native.export_onnx(os.fspath(path))
+
+    def __getattr__(self, name):
+        if name in _FACTS:
+            return getattr(self.native, name)
+        raise AttributeError(f"a policy has no {name!r}")
+
+    def __repr__(self):
+        return f"<Policy of {self.agent} (seed {self.seed}) on {self.task}, {self.frames} frames>"
+
+
+class Acts:
+    """The questions of :class:`Policy`, asked of an agent."""
+
+    @property
+    def policy(self) -> Policy:
+        """The agent as it is now, frozen."""
+        raise NotImplementedError
+
+    def predict(
+        self, observation, state=None, episode_start=None, deterministic: bool = False, action_masks=None
+    ):
+        """See :meth:`Policy.predict`."""
+        return self.policy.predict(observation, state, episode_start, deterministic, action_masks)
+
+    def q_values(self, observation) -> np.ndarray:
+        """See :meth:`Policy.q_values`."""
+        return self.policy.q_values(observation)
+
+    def spectrum(self, observation) -> np.ndarray:
+        """See :meth:`Policy.spectrum`."""
+        return self.policy.spectrum(observation)
+
+    def outputs(self, observation) -> np.ndarray:
+        """See :meth:`Policy.outputs`."""
+        return self.policy.outputs(observation)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """See :meth:`Policy.save`. To go on learning later, give the agent a ``run_dir`` instead."""
+        self.policy.save(path)
+
+    def export_onnx(self, path: str | os.PathLike) -> None:
+        """See :meth:`Policy.export_onnx`."""
+        self.policy.export_onnx(path)
+
+    def evaluate(self, episodes: int = 10, env=None, *, deterministic: bool = True, seed: int = 0) -> np.ndarray:
+        """Plays episodes without learning and returns their returns."""
+        env = self._evaluation_env() if env is None else env
+        policy, returns = self.policy, []
+        for episode in range(episodes):
+            observation, info = env.reset(seed=seed + episode)
+            state, start, total, over = None, np.array([True]), 0.0, False
+            while not over:
+                masks = info.get("action_mask")
+                action, state = policy.predict(observation, state, start, deterministic, masks)
+                observation, reward, terminated, truncated, info = env.step(action)
+                total += float(reward)
+                start, over = np.array([False]), terminated or truncated
+            returns.append(total)
+        return np.array(returns)
+
+    def _evaluation_env(self):
+        raise NotImplementedError
+
+
+def load_policy(path: str | os.PathLike, env=None) -> Policy:
+    """Loads a trained agent from a ``model.safetensors``, an agent's folder, or a run directory that has one model.
+
+    Observations are expected as the network sees them. With the task, ``env``, they are expected as the task shows them.
+
+    >>> import numpy, spectral_rl
+    >>> agent = spectral_rl.SpectralDQN("catch-scale", learning_starts=100, epsilon_frames=300, hidden="16").learn(500)
+    >>> policy = spectral_rl.load_policy(agent.run_dir)
+    >>> policy
+    <Policy of spectral (seed 1) on catch-scale, 500 frames>
+    >>> observations = numpy.zeros((5, *policy.observation_shape), numpy.float32)
+    >>> policy.q_values(observations).shape, policy.outputs(observations).shape
+    ((5, 3), (5, 3, 21))
+    >>> policy.actions[policy.act(observations[0], mask=[False, False, True])]
+    'right'
+    """
+    native = _native.Policy.load(os.fspath(path))
+    space = getattr(env, "single_observation_space", None) or getattr(env, "observation_space", None)
+    actions = getattr(env, "single_action_space", None) or getattr(env, "action_space", None)
+    if space is None:
+        return Policy(native, ObservationReader.of_policy(native))
+    return Policy(native, ObservationReader.of_spaces(space, actions, native.stack))
