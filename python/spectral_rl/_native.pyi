@@ -13,6 +13,10 @@ __version__: str
 
 def run_command(arguments: Sequence[str]) -> int: ...
 
+# neighbours.rs
+
+def compile_cuda(source: str, architecture: str) -> bytes: ...
+
 # maths.rs
 
 def decompose(

@@ -18,6 +18,7 @@ mod half_blocks;
 mod output;
 mod progress;
 mod table;
+mod typed;
 
 pub use spectral_train::registry::Registry;
 
@@ -38,7 +39,9 @@ pub fn main(registry: Registry) -> ExitCode {
 /// assert_eq!(run(&Registry::default(), ["spectral", "train", "--task", "pogn-mini", "--dry-run"]), 2);
 /// ```
 pub fn run(registry: &Registry, arguments: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
-    let arguments = match args::Arguments::try_parse_from(arguments) {
+    let words: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    typed::remember(&words);
+    let arguments = match args::Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(message) => {
             // Help and version go to standard output and are no mistake; nobody can be told if printing fails.

@@ -5,6 +5,7 @@ mod data;
 mod errors;
 mod gym;
 mod maths;
+mod neighbours;
 mod observer;
 mod policy;
 mod tasks;
@@ -24,6 +25,8 @@ mod _native {
     #[pymodule_export]
     use crate::maths::{compress, decompose, decompress, recompose};
     #[pymodule_export]
+    use crate::neighbours::compile_cuda;
+    #[pymodule_export]
     use crate::policy::Policy;
     #[pymodule_export]
     use crate::tasks::{TaskBatch, add_rom_folder, list_tasks};
@@ -34,6 +37,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::neighbours::announce(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

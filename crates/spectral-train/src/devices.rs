@@ -7,7 +7,7 @@ mod cuda;
 mod cuda;
 
 pub(crate) use cuda::need;
-pub use cuda::{describe, open, probe};
+pub use cuda::{compiler, describe, open, probe};
 
 use crate::error::TrainError;
 use crate::memory::Memory;

@@ -109,6 +109,7 @@ pub struct Area {
     /// ⌈2⁴⁰ / denominator⌉, for division by multiplication.
     reciprocal: u64,
     /// The same for 16 bits, where they hold the sums of a result and no mean is doubtful but a half.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) division: Option<Division>,
     /// Means this near to a half (in parts of the denominator) are summed again in OpenCV's order.
     doubtful: u32,

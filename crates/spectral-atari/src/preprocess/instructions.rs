@@ -21,6 +21,7 @@ impl Instructions {
 
     /// All of this machine, the best last.
     pub(super) fn available() -> Vec<Instructions> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut all = vec![Instructions::Portable];
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {

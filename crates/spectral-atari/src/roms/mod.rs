@@ -40,6 +40,12 @@ pub fn also_search(folder: PathBuf) {
     }
 }
 
+/// Where [`find`] looks: in the user's [`directory`], if it is known, and in the folders that [`also_search`] added.
+pub fn folders() -> Vec<PathBuf> {
+    let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+    directory().into_iter().chain(others.iter().cloned()).collect()
+}
+
 /// The ROM of a game from the user's [`directory`] or, if it is not there, from a folder that [`also_search`] added, checked by
 /// its sum. A wrong file in the user's directory is an error all the same, and errors are about that directory.
 pub fn find(game: &Game) -> Result<Vec<u8>, RomsError> {

@@ -1,10 +1,11 @@
 //! `spectral demo`: two tasks, four agents, one report.
 
 use super::report::print_summary;
-use super::train::{announce, command_line, work};
+use super::train::{announce, work};
 use crate::args::DemoArgs;
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED};
 use crate::output::note;
+use crate::typed::command_line;
 use spectral_report::{ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
 use spectral_train::presets::EXPERIMENTS;

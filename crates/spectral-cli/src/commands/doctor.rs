@@ -21,6 +21,16 @@ pub fn run(args: &TableArgs) -> Result<u8, Failure> {
     for device in devices::describe() {
         table.row(vec![json!("GPU"), json!(device)]);
     }
+    let compiler = devices::compiler().unwrap_or_else(|| "not found".into());
+    table.row(vec![json!("CUDA's run-time compiler"), json!(compiler)]);
+    #[cfg(feature = "atari")]
+    for folder in spectral_atari::roms::folders() {
+        let roms = spectral_atari::roms::list(&folder);
+        let good =
+            roms.iter().filter(|(_, presence)| *presence == spectral_atari::roms::Presence::Good).count();
+        let found = format!("{good} of {} in {}", roms.len(), folder.display());
+        table.row(vec![json!("ROMs"), json!(found)]);
+    }
     let here = std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default();
     let probe = std::path::Path::new(".spectral-doctor-probe");
     let writable = std::fs::write(probe, b"").and_then(|()| std::fs::remove_file(probe));

@@ -28,8 +28,15 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
         }
         RomsAction::List(table) => {
             let mut rows = Table::new(&["game", "ROM", "md5"]);
-            for (game, presence) in roms::list(&folder) {
-                let state = match presence {
+            let lists: Vec<_> =
+                roms::folders().into_iter().map(|folder| (roms::list(&folder), folder)).collect();
+            let mut used = vec![false; lists.len()];
+            for (number, (game, own)) in lists[0].0.iter().enumerate() {
+                // A task takes the first good one, but complains about a wrong one in the user's own folder.
+                let good = lists.iter().position(|(roms, _)| roms[number].1 == Presence::Good);
+                let place = if *own == Presence::Missing { good.unwrap_or(0) } else { 0 };
+                used[place] = true;
+                let state = match &lists[place].0[number].1 {
                     Presence::Good => "good".to_string(),
                     Presence::Missing => "missing".to_string(),
                     Presence::Wrong { found } => format!("wrong: its md5 is {found}"),
@@ -38,6 +45,9 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
                 rows.row(vec![json!(game.name), json!(state), json!(game.md5)]);
             }
             rows.print(table.json)?;
+            for ((_, folder), _) in lists.iter().zip(used).skip(1).filter(|(_, used)| *used) {
+                note!("ROMs were also found in {}", folder.display());
+            }
             note!("ROMs are in {}; `spectral roms install` gets those that are missing", folder.display());
         }
     }

@@ -5,6 +5,7 @@ use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::progress::{Progress, duration};
 use crate::table::count;
+use crate::typed::{command_line, program};
 use spectral_agent::settings::{Setting, SettingError};
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
@@ -141,19 +142,4 @@ pub fn interrupt() -> &'static Control {
         });
         Control::default()
     })
-}
-
-/// The command as it was typed, for the run's record.
-pub fn command_line() -> String {
-    // Not `args()`, which panics on names that are no Unicode.
-    let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
-    let words = words.map(|w| if w.contains(' ') { format!("'{w}'") } else { w });
-    std::iter::once(program()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// The name of this program, which need not be `spectral`.
-fn program() -> String {
-    let path = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&path).file_stem().map(|name| name.to_string_lossy().into_owned());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "spectral".into())
 }

@@ -1,5 +1,6 @@
 //! From CUDA C to kernels: NVRTC at run time, with what it made kept on disk.
 
+use super::compiler::compiler;
 use super::device::{CudaError, Device, Kernel, doing};
 use cudarc::driver::CudaModule;
 use cudarc::nvrtc::{Ptx, result, sys};
@@ -62,7 +63,7 @@ pub fn check(name: &str, source: &str, architecture: &str) -> Result<Vec<u8>, Cu
 
 /// Whether NVRTC was found.
 pub fn has_compiler() -> bool {
-    unsafe { sys::is_culib_present() }
+    compiler().is_some()
 }
 
 fn compile(name: &str, source: &str, options: &[String]) -> Result<Vec<u8>, CudaError> {

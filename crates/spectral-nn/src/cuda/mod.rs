@@ -8,6 +8,7 @@
 //! the shapes alone, so the same device gives the same bits again.
 
 mod compile;
+mod compiler;
 mod device;
 mod direct;
 mod linear;
@@ -19,6 +20,7 @@ mod source;
 mod warpgroups;
 
 pub use compile::{Module, check, has_compiler};
+pub use compiler::{also_search, compiler};
 pub use device::{Arg, CudaError, Device, DeviceInfo, Event, Graph, Kernel, Memory, Rank, Shape, Stream};
 pub use net::net_header;
 pub use networks::{Member, Networks, Pass, Weights};

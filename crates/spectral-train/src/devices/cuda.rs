@@ -74,6 +74,11 @@ pub fn describe() -> Vec<String> {
     lines
 }
 
+/// Where CUDA's run-time compiler is, if it was found.
+pub fn compiler() -> Option<String> {
+    spectral_nn::cuda::compiler().map(|place| place.to_string())
+}
+
 fn describe_one(number: usize) -> String {
     match Device::open(number) {
         Ok(device) => {

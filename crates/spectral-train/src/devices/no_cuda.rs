@@ -31,3 +31,8 @@ pub fn describe() -> Vec<String> {
 pub(crate) fn need(_parts: Parts<'_>, _gpu: &Gpu) -> Result<Need, TrainError> {
     Err(TrainError::Device(WITHOUT.into()))
 }
+
+/// Where CUDA's run-time compiler is, if it was found.
+pub fn compiler() -> Option<String> {
+    None
+}

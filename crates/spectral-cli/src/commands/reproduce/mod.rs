@@ -7,10 +7,11 @@ mod outline;
 
 use super::notes;
 use super::report::print_summary;
-use super::train::{announce, command_line, interrupt, work};
+use super::train::{announce, interrupt, work};
 use crate::args::ReproduceArgs;
 use crate::failure::{AGENT_STOPPED, DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
+use crate::typed::command_line;
 use outline::{Outline, sweep_trials};
 use spectral_report::{Claim, ReportOptions, read_runs, write_report};
 use spectral_train::config::RunSettings;
