@@ -34,7 +34,36 @@ __all__ = [
     "SpectralDQN",
 ]
 
-class Agent(Acts):
+class _HasRun:
+    """What agents and populations have because of their run."""
+
+    _session: Session
+
+    @property
+    def run_dir(self) -> str:
+        """The run's folder."""
+        return self._session.run_dir
+
+    @property
+    def run(self) -> Run:
+        """The run's files as :class:`spectral_rl.Run`."""
+        return Run(self.run_dir)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided on the way: the device, what checkpoints leave out."""
+        return self._session.notes()
+
+    def report(self, out: str | os.PathLike) -> None:
+        """Writes figures, tables and one HTML page about the run."""
+        self.run.report(os.fspath(out))
+
+    def close(self) -> None:
+        """Lets go of the run's folder. A later :meth:`learn` goes on from the last checkpoint."""
+        self._session.close()
+
+
+class Agent(_HasRun, Acts):
     """Any agent by its name: ``spectral agents`` lists them.
 
     :param name: such as ``"spectral"``, ``"popart"``, ``"compressed"``, ``"clipped"``, ``"categorical"``.
@@ -98,21 +127,6 @@ class Agent(Acts):
         return self._session.agents()[0].frames
 
     @property
-    def run_dir(self) -> str:
-        """The run's folder."""
-        return self._session.run_dir
-
-    @property
-    def run(self) -> Run:
-        """The run's files as :class:`spectral_rl.Run`."""
-        return Run(self.run_dir)
-
-    @property
-    def notes(self) -> list[str]:
-        """What was decided on the way: the device, what checkpoints leave out."""
-        return self._session.notes()
-
-    @property
     def settings(self) -> dict[str, str]:
         """Every setting of the agent, as text."""
         return self._session.settings(0)
@@ -122,14 +136,6 @@ class Agent(Acts):
         if self._policy is None:
             self._policy = self._session.policy(0)
         return self._policy
-
-    def report(self, out: str | os.PathLike) -> None:
-        """Writes figures, tables and one HTML page about the run."""
-        self.run.report(os.fspath(out))
-
-    def close(self) -> None:
-        """Lets go of the run's folder. A later :meth:`learn` goes on from the last checkpoint."""
-        self._session.close()
 
     @staticmethod
     def load(path: str | os.PathLike, env=None, **keywords) -> Policy | Agent:
@@ -242,7 +248,7 @@ class Member(Acts):
         return f"<{self.name}, seed {self.seed}, {self.num_timesteps:,} steps>"
 
 
-class Population:
+class Population(_HasRun):
     """Many agents and seeds on one task, trained side by side in one run directory.
 
     Every agent is trained once with each seed. Each has the results, to the bit, that it would have alone. The folder is the
@@ -293,29 +299,6 @@ class Population:
     def agents(self) -> list[Member]:
         """The agents: every name with every seed."""
         return [Member(self, number) for number in range(len(self._session.agents()))]
-
-    @property
-    def run_dir(self) -> str:
-        """The run's folder."""
-        return self._session.run_dir
-
-    @property
-    def run(self) -> Run:
-        """The run's files as :class:`spectral_rl.Run`."""
-        return Run(self.run_dir)
-
-    @property
-    def notes(self) -> list[str]:
-        """What was decided on the way: the device, what checkpoints leave out."""
-        return self._session.notes()
-
-    def report(self, out: str | os.PathLike) -> None:
-        """Writes figures, tables and one HTML page about the run."""
-        self.run.report(os.fspath(out))
-
-    def close(self) -> None:
-        """Lets go of the run's folder. A later :meth:`learn` goes on from the last checkpoint."""
-        self._session.close()
 
     def _policy(self, number: int) -> Policy:
         if number not in self._policies:

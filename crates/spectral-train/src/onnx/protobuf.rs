@@ -3,6 +3,8 @@
 //! A message is its fields one after the other, each a key (number and wire type) and a value. Numbers are those of
 //! `onnx.proto3`.
 
+use crate::store::Message;
+
 /// What the elements of a tensor are, by ONNX's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
@@ -10,50 +12,6 @@ pub(super) enum Element {
     Byte = 2,
     Int64 = 7,
     Double = 11,
-}
-
-/// A message under construction.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    /// A whole number.
-    pub fn number(mut self, field: u64, value: i64) -> Self {
-        self.varint(field << 3);
-        self.varint(value as u64);
-        self
-    }
-
-    /// Bytes: a text, a message or raw data.
-    pub fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    /// A text.
-    pub fn text(self, field: u64, text: &str) -> Self {
-        self.bytes(field, text.as_bytes())
-    }
-
-    /// A message within this one.
-    pub fn message(self, field: u64, message: &Message) -> Self {
-        self.bytes(field, &message.0)
-    }
-
-    /// Everything that was written.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.0
-    }
 }
 
 /// An attribute of a node.

@@ -9,6 +9,7 @@ mod atomic;
 pub mod container;
 pub mod csv;
 mod error;
+mod protobuf;
 pub mod safetensors;
 pub mod segments;
 mod tensor_header;
@@ -19,6 +20,7 @@ pub use atomic::{sweep_temporaries, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;
+pub(crate) use protobuf::Message;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
 pub(crate) use tensor_header::{
     counts as json_counts, integers as json_integers, quote as json_quote, strings as json_strings,

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::{StoreError, reopen_at};
+use super::{Message, StoreError, reopen_at};
 
 /// Writes scalars to an event file that TensorBoard reads.
 ///
@@ -51,10 +51,8 @@ impl EventWriter {
             }
         };
         let mut writer = EventWriter { path, out: BufWriter::new(file), length: 0 };
-        let mut event = Message::default();
-        event.double(1, wall_time_seed);
-        event.bytes(3, b"brain.Event:2");
-        writer.record(&event.0)?;
+        let event = Message::default().double(1, wall_time_seed).bytes(3, b"brain.Event:2");
+        writer.record(event.as_bytes())?;
         Ok(writer)
     }
 
@@ -69,16 +67,10 @@ impl EventWriter {
     pub fn scalars(&mut self, step: i64, values: &[(&str, f32)], wall_time: f64) -> Result<(), StoreError> {
         let mut summary = Message::default();
         for (tag, number) in values {
-            let mut value = Message::default();
-            value.bytes(1, tag.as_bytes());
-            value.float(2, *number);
-            summary.bytes(1, &value.0);
+            summary = summary.message(1, &Message::default().text(1, tag).float(2, *number));
         }
-        let mut event = Message::default();
-        event.double(1, wall_time);
-        event.int64(2, step);
-        event.bytes(5, &summary.0);
-        self.record(&event.0)
+        let event = Message::default().double(1, wall_time).number(2, step).message(5, &summary);
+        self.record(event.as_bytes())
     }
 
     fn record(&mut self, payload: &[u8]) -> Result<(), StoreError> {
@@ -107,45 +99,6 @@ impl EventWriter {
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-/// A protobuf message under construction.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn key(&mut self, field: u64, wire_type: u64) {
-        self.varint(field << 3 | wire_type);
-    }
-
-    fn int64(&mut self, field: u64, value: i64) {
-        self.key(field, 0);
-        self.varint(value as u64);
-    }
-
-    fn double(&mut self, field: u64, value: f64) {
-        self.key(field, 1);
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, field: u64, value: &[u8]) {
-        self.key(field, 2);
-        self.varint(value.len() as u64);
-        self.0.extend_from_slice(value);
-    }
-
-    fn float(&mut self, field: u64, value: f32) {
-        self.key(field, 5);
-        self.0.extend_from_slice(&value.to_le_bytes());
     }
 }
 
