@@ -36,13 +36,14 @@ def write_report(
     paths: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
-    title: str = "Training report",
-    baseline: str = "spectral",
+    title: str = ...,
+    baseline: str = ...,
     at_frames: int | None = None,
 ) -> os.PathLike[str]: ...
 
 # policy.rs
 
+@final
 class Policy:
     """A frozen agent. Observations are stacked: uint8 planes or float vectors, one or a batch of them."""
 
@@ -160,7 +161,7 @@ class TaskBatch:
         copy: bool = True,
         threads: int | None = None,
         max_episode_steps: int | None = None,
-        keywords: list[str] = [],
+        keywords: list[str] = ...,
     ) -> TaskBatch: ...
     @property
     def observation_shape(self) -> list[int]: ...
