@@ -78,7 +78,7 @@ install_wheel() {
     python3 -m pip install --disable-pip-version-check --quiet --upgrade --target "$place/site" --only-binary=:all: \
         --python-version "$version" --implementation cp --abi "cp${version/./}" --abi abi3 --abi none \
         --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux_2_17_aarch64 \
-        --platform manylinux2014_aarch64 "$wheel"
+        --platform manylinux2014_aarch64 "$wheel[atari]" --root-user-action ignore
 }
 
 wheel=$(find_wheel "$@")
@@ -124,5 +124,10 @@ PYTHON
 say "spectral train"
 arm_python "$place/site/bin/spectral" train --task exponential-pong-mini --agents spectral,clipped --frames 2000 --out run
 test -f run/run.toml || fail "the run left no run.toml: $(ls run)"
+
+# Cartridges are translated to the machine's own instructions while they play. Its ROMs come with ale-py.
+say "spectral play, an Atari game"
+SPECTRAL_ROMS=$scratch/none arm_python "$place/site/bin/spectral" play --task atari/pong --steps 300 --out pong.gif
+test -s pong.gif || fail "the Atari left no film"
 
 say "PASSED"
