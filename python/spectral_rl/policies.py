@@ -205,6 +205,10 @@ def load_policy(path: str | os.PathLike, env=None) -> Policy:
     'right'
     """
     native = _native.Policy.load(os.fspath(path))
+    if isinstance(env, str):
+        import gymnasium
+
+        env = gymnasium.make(env)
     space = getattr(env, "single_observation_space", None) or getattr(env, "observation_space", None)
     actions = getattr(env, "single_action_space", None) or getattr(env, "action_space", None)
     if space is None:
