@@ -25,6 +25,11 @@ class ObservationReader:
             int(actions.start),
         )
 
+    @property
+    def length(self):
+        """Numbers in a row."""
+        return int(np.prod(self.shape)) * self.stack
+
     def rows(self, observation, state, episode_start):
         """Rows, whether there was one observation alone, and the new state."""
         if self.kind == "one-hot":

@@ -205,12 +205,26 @@ def load_policy(path: str | os.PathLike, env=None) -> Policy:
     'right'
     """
     native = _native.Policy.load(os.fspath(path))
-    if isinstance(env, str):
-        import gymnasium
-
-        env = gymnasium.make(env)
-    space = getattr(env, "single_observation_space", None) or getattr(env, "observation_space", None)
-    actions = getattr(env, "single_action_space", None) or getattr(env, "action_space", None)
-    if space is None:
+    if env is None:
         return Policy(native)
-    return Policy(native, ObservationReader.of_spaces(space, actions, native.stack))
+    observations, actions = _spaces_of(env)
+    reader = ObservationReader.of_spaces(observations, actions, native.stack)
+    if reader.actions != len(native.actions) or reader.length != int(np.prod(native.observation_shape)):
+        raise ValueError(
+            f"the agent was trained on {native.task}, with observations of shape {native.observation_shape} and "
+            f"{len(native.actions)} actions; this task has the spaces {observations} and {actions}"
+        )
+    return Policy(native, reader)
+
+
+def _spaces_of(env):
+    """The spaces of one environment: of an id, an environment, a function that makes one, or a vector environment."""
+    import gymnasium
+
+    if isinstance(env, str):
+        env = gymnasium.make(env)
+    elif not isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)) and callable(env):
+        env = env()
+    if hasattr(env, "single_observation_space"):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space

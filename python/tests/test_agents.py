@@ -366,6 +366,10 @@ def test_a_saved_agent_acts_as_the_agent_does(tmp_path):
     seen = np.eye(6, dtype=np.float32)
     assert (policy.q_values(seen) == agent.q_values(seen)).all()
     assert policy.predict(seen[0], deterministic=True)[0] == agent.predict(seen[0], deterministic=True)[0]
+    with_task = spectral_rl.load_policy(tmp_path / "walk.safetensors", env=Walk)
+    assert with_task.predict(seen[0], deterministic=True) == policy.predict(seen[0], deterministic=True)
+    with pytest.raises(ValueError, match="was trained on gymnasium/Walk"):
+        spectral_rl.load_policy(tmp_path / "walk.safetensors", env="CartPole-v1")
     spectrum = agent.spectrum(seen)
     assert spectrum.shape == (6, 2, 21)
     assert np.allclose(spectrum @ agent.policy.weights, agent.q_values(seen), rtol=1e-5)
