@@ -17,7 +17,7 @@ from spectral_rl import _native, _spaces
 from spectral_rl._observing import ObservationReader
 from spectral_rl.policies import Policy
 
-AgentNow = namedtuple("AgentNow", "name seed id frames score stopped")
+AgentNow = namedtuple("AgentNow", "name seed id frames score stopped saturated")
 
 # What people know from elsewhere, and what it is called here.
 _ELSEWHERE = {
@@ -39,7 +39,17 @@ _ELSEWHERE = {
     "verbose": "progress_bar of learn()",
     "tensorboard_log": "run_dir (every run has TensorBoard's files in it)",
     "max_grad_norm": "nothing: gradients are not clipped",
+    "n_envs": "Population: one agent has one environment",
     "tau": "nothing: the target network is copied every target_period steps",
+}
+
+
+# What belongs to the run as a whole, and where it is said here.
+_ELSEWHERE |= {
+    "task": "env, the first argument",
+    "agents": "Population, for several agents",
+    "seeds": "Population, for several seeds; one agent has a seed",
+    "frames": "total_timesteps of learn()",
 }
 
 
@@ -64,7 +74,9 @@ class Session:
     def __init__(self, env, agents, seeds, *, run_dir, env_kwargs, stack, vectorize, reproducible, settings):
         for key in settings:
             if key in _ELSEWHERE:
-                raise TypeError(f"there is no setting '{key}' here; what you look for is {_ELSEWHERE[key]}")
+                there = _ELSEWHERE[key]
+                looked_for = there if there.startswith("nothing") else f"what you look for is {there}"
+                raise TypeError(f"there is no setting '{key}' here: {looked_for.removeprefix('nothing: ')}")
         if not agents or not seeds:
             raise ValueError("there must be at least one agent and one seed")
         count = len(agents) * len(seeds)
@@ -91,6 +103,7 @@ class Session:
         except TypeError as error:
             raise ValueError(f"agents must be names, and seeds whole numbers from 0 ({error})") from None
         self._target = 0
+        self._known = self._training.open()
 
     @classmethod
     def found(cls, env, run_dir, env_kwargs, stack, reproducible):
@@ -101,12 +114,14 @@ class Session:
         session.run_dir = os.fspath(run_dir)
         session._training = _native.Training.found(session._task, session.run_dir)
         session._target = min(agent.frames for agent in session.agents())
+        session._known = True
         return session
 
     def _take(self, env, env_kwargs, stack, vectorize, count, reproducible):
         """Takes the task, and returns settings that come with it."""
         if not isinstance(stack, int) or stack < 1:
             raise ValueError(f"stack is {stack!r}, and must be 1 or more")
+        self._told = set()
         task, observations, actions, settings = _spaces.make_task(
             env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
         )
@@ -114,6 +129,10 @@ class Session:
         self._spaces = None if observations is None else (observations, actions)
         self._is_vector = vectorize is not None or isinstance(env, gymnasium.vector.VectorEnv)
         return settings
+
+    @property
+    def spaces(self):
+        return self._spaces or (None, None)
 
     def agents(self):
         return [AgentNow(*row) for row in self._training.agents()]
@@ -138,11 +157,12 @@ class Session:
         if isinstance(self._task, str):
             from spectral_rl import tasks
 
-            return gymnasium.make(tasks.gymnasium_id(self._task), **(self._env_kwargs or {}))
+            return gymnasium.make(tasks.gymnasium_id(self._task), **dict(self._training.task_settings()))
         if isinstance(self._env, gymnasium.vector.VectorEnv):
             raise ValueError("pass an environment to evaluate in, as evaluate(env=...): the agent's own is a vector environment")
         if isinstance(self._env, gymnasium.Env):
-            # The agent's episode in it is cut off; its next one begins with a reset.
+            if self._env.spec is not None:
+                return gymnasium.make(self._env.spec)
             raise ValueError("pass an environment to evaluate in, as evaluate(env=...): the agent is in the midst of its own")
         return self._task.take()
 
@@ -153,7 +173,7 @@ class Session:
             warnings.warn(
                 f"{steps:,} steps are few for these settings: learning starts after {starts:,} (learning_starts), and exploration "
                 f"falls until {starts + falls:,} (epsilon_frames)",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def learn(self, steps, callback, progress_bar, owner):
@@ -161,7 +181,8 @@ class Session:
         if isinstance(steps, bool) or int(steps) != steps or steps < 0:
             raise ValueError(f"total_timesteps is {steps!r}, and must be a whole number from 0")
         steps = int(steps)
-        if self._target == 0:
+        if not self._known and steps > 0:
+            self._known = True
             self._warn_of_short_runs(steps)
         target = self._target + steps
         relay = None if callback is None else _Relay(callback, self.agents())
@@ -185,6 +206,14 @@ class Session:
         agents = self.agents()
         # A callback that ended it early leaves the rest for the next call.
         self._target = target if finished else max(agent.frames for agent in agents)
+        for agent in agents:
+            if agent.saturated and agent.id not in self._told:
+                self._told.add(agent.id)
+                warnings.warn(
+                    f"{agent.id} has met {agent.saturated:,} rewards beyond what it can represent, which it cut off: a larger "
+                    "max_frequency makes room",
+                    stacklevel=3,
+                )
         stopped = [agent for agent in agents if agent.stopped]
         if stopped and len(agents) == 1:
             raise AgentStopped(stopped[0].stopped)
@@ -219,7 +248,8 @@ class _Relay:
         )
 
     def log(self, agent, row):
-        return self.callback.on_log(self._info(agent, **{key: value for key, value in row.items()}))
+        counts = {key: int(row[key]) for key in ("frame", "updates", "episodes", "saturated") if key in row}
+        return self.callback.on_log(self._info(agent, **{**row, **counts}))
 
     def checkpoint(self, seconds, size):
         return self.callback.on_checkpoint({"seconds": seconds, "bytes": size})

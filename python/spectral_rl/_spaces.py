@@ -93,9 +93,16 @@ def _play(env, seed, steps, deadline):
         if time.monotonic() > deadline or len(legal) == 0:
             break
         observation, reward, terminated, truncated, info = env.step(int(space.start + rng.choice(legal)))
-        seen.append((np.asarray(observation).tobytes(), float(reward), bool(terminated), bool(truncated)))
+        # As bytes, because a reward that is not a number is not equal to itself.
+        paid = np.float64(reward).tobytes()
+        seen.append((np.asarray(observation).tobytes(), paid, bool(terminated), bool(truncated)))
         if terminated or truncated:
             break
+        if masks and not _mask_in(info):
+            raise ValueError(
+                'the task has "action_mask" in the info of its reset and not in that of a step: it must be in both, or legal '
+                "actions would be forgotten after the first step"
+            )
     return seen, masks
 
 
@@ -204,7 +211,7 @@ def make_task(env, *, env_kwargs=None, stack=1, vectorize=None, agents=1, reprod
             warnings.warn(
                 f"{task_name(instance)} gave different episodes for the same seed and actions: everything works, but a run that "
                 "is resumed goes on at the start of an episode, and two runs with one seed differ",
-                stacklevel=4,
+                stacklevel=6,
             )
     task = _native.GymTask(
         name=task_name(instance),

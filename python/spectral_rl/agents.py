@@ -16,7 +16,9 @@ Many agents and seeds on one task, side by side::
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from spectral_rl._session import AgentStopped, Session
@@ -54,9 +56,19 @@ class _HasRun:
         """What was decided on the way: the device, what checkpoints leave out."""
         return self._session.notes()
 
-    def report(self, out: str | os.PathLike) -> None:
-        """Writes figures, tables and one HTML page about the run."""
-        self.run.report(os.fspath(out))
+    def report(self, out: str | os.PathLike) -> Path:
+        """Writes figures, tables and one HTML page about the run, and returns the page's path."""
+        return self.run.report(os.fspath(out))
+
+    @property
+    def observation_space(self):
+        """The space of one observation; ``None`` for Spectral's own tasks, which run without Gymnasium."""
+        return self._session.spaces[0]
+
+    @property
+    def action_space(self):
+        """The space of actions; ``None`` for Spectral's own tasks."""
+        return self._session.spaces[1]
 
     def close(self) -> None:
         """Lets go of the run's folder. A later :meth:`learn` goes on from the last checkpoint."""
@@ -69,7 +81,8 @@ class Agent(_HasRun, Acts):
     :param name: such as ``"spectral"``, ``"popart"``, ``"compressed"``, ``"clipped"``, ``"categorical"``.
     :param env: a Gymnasium id, an environment, a function that makes one, a vector environment of one, or the name of one
         of Spectral's own tasks, which then run without Python.
-    :param seed: decides everything: weights, exploration, minibatches, and the seeds that the task is reset with.
+    :param seed: decides everything: weights, exploration, minibatches, and the seeds that the task is reset with. ``None``
+        draws one.
     :param run_dir: a folder that keeps the run: metrics, checkpoints, weights. The same program started again goes on where
         it was stopped, killed or not. Without it, the run is kept in a temporary folder.
     :param env_kwargs: keyword arguments for the id or the function.
@@ -87,7 +100,7 @@ class Agent(_HasRun, Acts):
         name: str,
         env: Any,
         *,
-        seed: int = 1,
+        seed: int | None = 1,
         run_dir: str | os.PathLike | None = None,
         env_kwargs: dict[str, Any] | None = None,
         stack: int = 1,
@@ -95,7 +108,7 @@ class Agent(_HasRun, Acts):
         **settings: Any,
     ):
         self.name = name
-        self.seed = int(seed)
+        self.seed = secrets.randbelow(2**31) if seed is None else int(seed)
         self._session = Session(
             env,
             [name],
@@ -165,7 +178,12 @@ class Agent(_HasRun, Acts):
 class _Named(Agent):
     _name = ""
 
-    def __init__(self, env: Any, **keywords: Any):
+    def __init__(self, env: Any, *more: Any, **keywords: Any):
+        if more:
+            raise TypeError(
+                f"{type(self).__name__} takes the task alone, as {type(self).__name__}('CartPole-v1'), and everything else by "
+                "its name; there is no policy to choose (see the setting network)"
+            )
         super().__init__(self._name, env, **keywords)
 
 
@@ -252,9 +270,10 @@ class Population(_HasRun):
     """Many agents and seeds on one task, trained side by side in one run directory.
 
     Every agent is trained once with each seed. Each has the results, to the bit, that it would have alone. The folder is the
-    same as that of the ``spectral`` command: ``spectral report`` and ``spectral eval`` read it.
+    same as that of the ``spectral`` command: ``spectral report`` reads it.
 
-    :param agents: names, such as ``["spectral", "popart", "clipped"]``.
+    :param agents: names, such as ``["spectral", "popart", "clipped"]``, or a dictionary of names and settings of their own,
+        such as ``{"spectral": {}, "popart": {"learning_rate": 1e-4}}``.
     :param seeds: a count (``5`` means 1 to 5) or a list.
     :param vectorize: ``"async"`` steps the environments in processes of their own, ``"sync"`` with Gymnasium's
         ``SyncVectorEnv``; by default they are stepped one after the other, while agents learn on the other cores.
@@ -264,7 +283,7 @@ class Population(_HasRun):
         self,
         env: Any,
         *,
-        agents: Sequence[str] = ("spectral",),
+        agents: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("spectral",),
         seeds: int | Sequence[int] = 1,
         run_dir: str | os.PathLike | None = None,
         env_kwargs: dict[str, Any] | None = None,
@@ -274,7 +293,12 @@ class Population(_HasRun):
         **settings: Any,
     ):
         if isinstance(agents, str):
-            agents = [agents]
+            agents = agents.split(",")
+        if isinstance(agents, Mapping):
+            for name, own in agents.items():
+                settings |= {f"agent.{name}.{key}": value for key, value in own.items()}
+        if isinstance(seeds, str):
+            raise TypeError(f"seeds is {seeds!r}: give a count, such as 5, or a list, such as range(1, 6)")
         seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
         self._session = Session(
             env,
@@ -299,6 +323,15 @@ class Population(_HasRun):
     def agents(self) -> list[Member]:
         """The agents: every name with every seed."""
         return [Member(self, number) for number in range(len(self._session.agents()))]
+
+    def __len__(self) -> int:
+        return len(self._session.agents())
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.agents)
+
+    def __getitem__(self, number: int) -> Member:
+        return self.agents[number]
 
     def _policy(self, number: int) -> Policy:
         if number not in self._policies:

@@ -26,6 +26,13 @@ class Callback:
     3.0
     """
 
+    def __init_subclass__(cls, **keywords):
+        super().__init_subclass__(**keywords)
+        for name in vars(cls):
+            if name.startswith("on_") and not hasattr(Callback, name):
+                there = ", ".join(hook for hook in vars(Callback) if hook.startswith("on_"))
+                raise TypeError(f"{cls.__name__}.{name} would never be called; there are {there}")
+
     def on_training_start(self, agent):
         """Training begins, or goes on: ``agent`` is the object that trains."""
 

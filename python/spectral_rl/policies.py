@@ -169,8 +169,14 @@ class Acts:
         self.policy.export_onnx(path)
 
     def evaluate(self, episodes: int = 10, env=None, *, deterministic: bool = True, seed: int = 0) -> np.ndarray:
-        """Plays episodes without learning and returns their returns."""
-        env = self._evaluation_env() if env is None else env
+        """Plays episodes without learning and returns their returns.
+
+        :param env: an environment, an id or a function that makes one; by default one like the agent's own.
+        """
+        if env is None:
+            env = self._evaluation_env()
+        elif isinstance(env, (str, type)) or not hasattr(env, "reset"):
+            env = _make(env)
         policy, returns = self.policy, []
         for episode in range(episodes):
             observation, info = env.reset(seed=seed + episode)
@@ -217,14 +223,17 @@ def load_policy(path: str | os.PathLike, env=None) -> Policy:
     return Policy(native, reader)
 
 
-def _spaces_of(env):
-    """The spaces of one environment: of an id, an environment, a function that makes one, or a vector environment."""
+def _make(env):
+    """An environment from an id or a function."""
     import gymnasium
 
-    if isinstance(env, str):
-        env = gymnasium.make(env)
-    elif not isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)) and callable(env):
-        env = env()
+    return gymnasium.make(env) if isinstance(env, str) else env()
+
+
+def _spaces_of(env):
+    """The spaces of one environment: of an id, an environment, a function that makes one, or a vector environment."""
+    if isinstance(env, (str, type)) or not hasattr(env, "reset"):
+        env = _make(env)
     if hasattr(env, "single_observation_space"):
         return env.single_observation_space, env.single_action_space
     return env.observation_space, env.action_space

@@ -123,15 +123,17 @@ def test_learning_in_pieces_is_learning_in_one_piece(tmp_path):
     pieces = spectral_rl.DQN(Walk, run_dir=tmp_path / "pieces", log_frames=500, **QUICK)
     pieces.learn(1_000).learn(500)
     pieces.close()
-    # Another program: it goes through the same calls and only trains what is missing.
+    # Another program: it finds the agent as it was, goes through the same calls and only trains what is missing.
     again = spectral_rl.DQN(Walk, run_dir=tmp_path / "pieces", log_frames=500, **QUICK)
+    assert again.num_timesteps == 1_500 and (again.q_values(np.eye(6)) != 0).any()
     again.learn(1_000)
     assert again.num_timesteps == 1_500
     again.learn(2_000)
     assert files(tmp_path / "pieces") == files(tmp_path / "whole")
     assert (again.q_values(np.eye(6)) == whole.q_values(np.eye(6))).all()
+    whole.close()
     with pytest.raises(ValueError, match="holds another run"):
-        spectral_rl.DQN(Walk, run_dir=tmp_path / "whole", seed=2, log_frames=500, **QUICK).learn(10)
+        spectral_rl.DQN(Walk, run_dir=tmp_path / "whole", seed=2, log_frames=500, **QUICK)
 
 
 @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
@@ -271,6 +273,17 @@ def test_what_cannot_be_learned_is_refused():
             spectral_rl.DQN(Walk, **keywords)
     with pytest.raises(ValueError, match="spectral"):
         spectral_rl.Agent("spectrel", Walk)
+    class Forgets(Walk):
+        def step(self, action):
+            return *super().step(action)[:4], {}
+
+    with pytest.raises(ValueError, match="in both"):
+        spectral_rl.DQN(Forgets, env_kwargs={"mask": True})
+    with pytest.raises(TypeError, match="the task alone"):
+        spectral_rl.DQN("MlpPolicy", "CartPole-v1")
+    for reserved in ["task", "agents", "seeds", "frames"]:
+        with pytest.raises(TypeError, match="what you look for"):
+            spectral_rl.DQN(Walk, **{reserved: 3})
     for steps in [-1, 1.5]:
         with pytest.raises(ValueError, match="whole number"):
             spectral_rl.DQN(Walk, **QUICK).learn(steps)
@@ -318,6 +331,9 @@ def test_callbacks_see_everything_and_can_stop(tmp_path):
         assert watch.seen["step"] == list(range(1, 1_235))
         assert watch.seen["log"][:3] == [100, 200, 300]
         assert len(watch.seen["episode"]) > 20 and watch.seen["start"] == watch.seen["end"] == 1
+        # What a callback has ended is whole: it has a model like any other run.
+        assert agent.run.status == "finished"
+        assert (spectral_rl.load_policy(agent.run_dir).outputs is not None) and agent.run.agents[0].policy()
         agent.learn(66)
         assert agent.num_timesteps == 1_300
     with pytest.raises(ZeroDivisionError):
@@ -391,3 +407,14 @@ def test_agents_that_step_by_themselves_have_the_same_bits(tmp_path):
     vector = gymnasium.vector.SyncVectorEnv([Walk] * 2)
     with pytest.raises(ValueError, match="vector environment"):
         spectral_rl.Population(vector, seeds=2, device="cpu-lockstep", **QUICK)
+
+
+def test_settings_of_tasks_and_of_single_agents():
+    agent = spectral_rl.SpectralDQN("catch-scale", reward_scale=1e3, **QUICK).learn(1_100)
+    assert set(np.abs(agent.evaluate(4))) == {1e3}
+    both = {"spectral": {}, "popart": {"learning_rate": 1e-4}}
+    population = spectral_rl.Population(Walk, agents=both, seeds=[7], **QUICK)
+    assert [agent.seed for agent in population] == [7, 7] and len(population) == 2
+    assert population._session.settings(1)["learning_rate"] == "0.0001"
+    with pytest.warns(UserWarning, match="max_frequency"):
+        spectral_rl.SpectralDQN("catch-scale", reward_scale=1e9, **QUICK).learn(1_100)

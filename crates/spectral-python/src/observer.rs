@@ -6,6 +6,7 @@ use spectral_train::checkpoint::Cost;
 use spectral_train::control::Control;
 use spectral_train::events::{Event, Events};
 use spectral_train::trainer::{AgentProgress, Observer, StepTaken};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Calls the methods of a callback object. The first exception cancels the run and is raised when it has ended.
@@ -18,6 +19,8 @@ pub struct PyObserver {
     events: Arc<Events>,
     control: Control,
     error: Mutex<Option<PyErr>>,
+    /// A callback returned False.
+    content: AtomicBool,
 }
 
 impl PyObserver {
@@ -28,12 +31,25 @@ impl PyObserver {
         events: Arc<Events>,
         control: Control,
     ) -> Self {
-        PyObserver { callback, wants_steps, progress, events, control, error: Mutex::new(None) }
+        PyObserver {
+            callback,
+            wants_steps,
+            progress,
+            events,
+            control,
+            error: Mutex::new(None),
+            content: AtomicBool::new(false),
+        }
     }
 
     /// The exception that a callback raised.
     pub fn take_error(&self) -> Option<PyErr> {
         self.error.lock().unwrap_or_else(|e| e.into_inner()).take()
+    }
+
+    /// Whether a callback has ended the run.
+    pub fn is_content(&self) -> bool {
+        self.content.load(Ordering::Relaxed)
     }
 
     /// Runs something in Python; an exception, or False, ends the run.
@@ -42,13 +58,14 @@ impl PyObserver {
         if self.control.is_cancelled() {
             return;
         }
-        let goes_on = Python::attach(work).unwrap_or_else(|error| {
-            self.error.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
-            false
-        });
-        if !goes_on {
-            self.control.cancel();
+        match Python::attach(work) {
+            Ok(true) => return,
+            Ok(false) => self.content.store(true, Ordering::Relaxed),
+            Err(error) => {
+                self.error.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
+            }
         }
+        self.control.cancel();
     }
 
     /// Tells of what happened since the last call.

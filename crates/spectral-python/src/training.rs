@@ -125,7 +125,17 @@ impl Training {
             if wants_events {
                 trainer.tell(&events);
             }
-            let summary = trainer.run_watched(&observer);
+            let mut summary = trainer.run_watched(&observer);
+            if summary.is_ok() && observer.is_content() {
+                // A callback has seen enough: the run ends here, with everything that a run leaves.
+                let reached = trainer.progress().iter().map(|agent| agent.frames).max().unwrap_or(0);
+                trainer.set_end(reached.max(1))?;
+                trainer.set_control(Control::default());
+                summary = trainer.run_watched(&());
+                if summary.is_ok() {
+                    return Ok(false);
+                }
+            }
             if let Err(error @ (TrainError::Task(_) | TrainError::Device(_))) = summary {
                 // What is in memory is between two checkpoints; whoever goes on goes on from the last one.
                 inner.trainer = None;
@@ -162,9 +172,10 @@ impl Training {
         made.map(policy::Policy::wrap).map_err(|failure| self.raise(failure))
     }
 
-    /// The agents: name, seed, id, frames, mean score of the last episodes, and why it was stopped.
+    /// The agents: name, seed, id, frames, mean score of the last episodes, why it was stopped, and how many rewards were
+    /// beyond what it can represent.
     #[allow(clippy::type_complexity)]
-    fn agents(&self) -> PyResult<Vec<(String, u64, String, u64, Option<f64>, Option<String>)>> {
+    fn agents(&self) -> PyResult<Vec<(String, u64, String, u64, Option<f64>, Option<String>, u64)>> {
         let mut guard = self.try_inner().map_err(|failure| self.raise(failure))?;
         let inner = &mut *guard;
         let progress = inner.trainer.as_mut().map(Trainer::progress).unwrap_or_default();
@@ -177,6 +188,7 @@ impl Training {
                 now.map_or(0, |now| now.frames),
                 now.and_then(|now| now.score),
                 now.and_then(|now| now.stopped.clone()),
+                now.map_or(0, |now| now.saturated),
             )
         };
         Ok(inner.run.plan.agents.iter().enumerate().map(row).collect())
@@ -195,6 +207,26 @@ impl Training {
         let plan = &inner.run.plan.agents[agent];
         let all = [plan.settings.values(), plan.codec_settings.clone()];
         let pairs = all.iter().flat_map(|values| values.iter());
+        Ok(pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect())
+    }
+
+    /// Opens the run that is in its folder already, so that its agents can be asked. False if there is none.
+    fn open(&self, py: Python<'_>) -> PyResult<bool> {
+        let opened = py.detach(|| {
+            let mut guard = self.try_inner()?;
+            if !guard.path.join("run.toml").exists() {
+                return Ok(false);
+            }
+            guard.open(0, false)?;
+            Ok(true)
+        });
+        opened.map_err(|failure| self.raise(failure))
+    }
+
+    /// The settings of the task by their names, as text.
+    fn task_settings(&self) -> PyResult<Vec<(String, String)>> {
+        let inner = self.try_inner().map_err(|failure| self.raise(failure))?;
+        let pairs = inner.run.plan.task_settings.iter();
         Ok(pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect())
     }
 
