@@ -37,7 +37,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::neighbours::announce(module.py())?;
+        crate::neighbours::announce_compilers(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

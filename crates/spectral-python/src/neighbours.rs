@@ -7,24 +7,35 @@ use std::path::PathBuf;
 #[cfg(feature = "cuda")]
 const COMPILER: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"];
 
-/// Tells the library of the folders that packages on Python's path may have. They are looked into only when something is
-/// wanted from them, so this costs the start of the command nothing.
-pub fn announce(py: Python<'_>) -> PyResult<()> {
-    let Ok(path) = py.import("sys")?.getattr("path")?.extract::<Vec<Bound<'_, PyAny>>>() else {
-        return Ok(());
-    };
-    // Whatever else is on the path is no folder of packages; the working folder (an empty name) may be anybody's.
-    for folder in path.iter().filter_map(|entry| entry.extract::<PathBuf>().ok()).filter(|p| p.is_absolute())
-    {
-        #[cfg(feature = "cuda")]
+/// The folders on Python's path. Whatever else is there has no packages; the working folder (an empty name) may be anybody's.
+#[cfg(any(feature = "atari", feature = "cuda"))]
+fn path(py: Python<'_>) -> PyResult<Vec<PathBuf>> {
+    let path: Vec<Bound<'_, PyAny>> = py.import("sys")?.getattr("path")?.extract()?;
+    let folders = path.iter().filter_map(|entry| entry.extract::<PathBuf>().ok());
+    Ok(folders.filter(|folder| folder.is_absolute()).collect())
+}
+
+/// Tells the library where NVRTC may be, for agents and for the command. Nothing is looked into before it is needed, so this
+/// costs the start of the command nothing.
+pub fn announce_compilers(py: Python<'_>) -> PyResult<()> {
+    #[cfg(feature = "cuda")]
+    for folder in path(py)? {
         COMPILER.iter().for_each(|part| spectral_nn::cuda::also_search(folder.join(part)));
-        #[cfg(feature = "atari")]
-        if folder.join("ale_py/roms").is_dir() {
-            spectral_atari::roms::also_search(folder.join("ale_py/roms"));
-        }
-        #[cfg(not(any(feature = "atari", feature = "cuda")))]
-        drop(folder);
     }
+    #[cfg(not(feature = "cuda"))]
+    let _ = py;
+    Ok(())
+}
+
+/// Tells the library where ale-py's ROMs are, for the command. Agents and tasks ask Python's own import system instead, which
+/// takes longer (`_roms.py`).
+pub fn announce_roms(py: Python<'_>) -> PyResult<()> {
+    #[cfg(feature = "atari")]
+    for folder in path(py)?.iter().map(|folder| folder.join("ale_py/roms")).filter(|folder| folder.is_dir()) {
+        spectral_atari::roms::also_search(folder);
+    }
+    #[cfg(not(feature = "atari"))]
+    let _ = py;
     Ok(())
 }
 
