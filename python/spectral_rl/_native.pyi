@@ -131,11 +131,17 @@ class Training:
         seeds: list[int],
         settings: list[tuple[str, str]],
         run_dir: str | os.PathLike[str],
+        disposable: bool = False,
     ) -> Training: ...
     @staticmethod
     def found(task: GymTask | str, run_dir: str | os.PathLike[str]) -> Training: ...
     def learn(
-        self, frames: int, callback: Any | None = None, wants_steps: bool = False, progress: Any | None = None
+        self,
+        frames: int,
+        callback: Any | None = None,
+        wants_steps: bool = False,
+        wants_episodes: bool = False,
+        progress: Any | None = None,
     ) -> bool: ...
     def cancel(self) -> None: ...
     def policy(self, agent: int) -> Policy: ...

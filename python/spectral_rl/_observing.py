@@ -52,7 +52,7 @@ class ObservationReader:
             raise ValueError(f"the observation is of {batch.dtype}, and the agent expects numbers")
         else:
             batch = batch.astype(np.float32, copy=False)
-        rows = np.ascontiguousarray(batch.reshape(len(batch), -1))
+        rows = np.ascontiguousarray(batch.reshape(len(batch), int(np.prod(self.shape))))
         if self.stack > 1:
             rows, state = self._stacked(rows, state, episode_start)
         return rows, single, state

@@ -68,6 +68,23 @@ def setting_text(value):
     return str(value)
 
 
+def _folder(path):
+    """A folder's name as text."""
+    path = os.fsdecode(path)
+    if not path:
+        raise ValueError("run_dir is empty: give a folder, or None for a temporary one")
+    file = os.path.join(path, "run.toml")
+    if os.path.exists(file) and not os.path.isfile(file):
+        raise ValueError(f"{file} is not a file")
+    return path
+
+
+def _remove(folder, process):
+    """Removes a temporary folder, unless this is only a copy of the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Session:
     """The native run, opened when it is first needed."""
 
@@ -79,6 +96,12 @@ class Session:
                 raise TypeError(f"there is no setting '{key}' here: {looked_for.removeprefix('nothing: ')}")
         if not agents or not seeds:
             raise ValueError("there must be at least one agent and one seed")
+        for name in agents:
+            if not isinstance(name, str):
+                raise ValueError(f"agents are named, as 'spectral' is, not {name!r}")
+        for seed in seeds:
+            if not 0 <= seed < 2**63:
+                raise ValueError(f"a seed must be from 0 to 2**63 - 1, not {seed}")
         count = len(agents) * len(seeds)
         more = self._take(env, env_kwargs, stack, vectorize, count, reproducible)
         settings = {**settings, **more}
@@ -89,19 +112,17 @@ class Session:
                     f"a vector environment is stepped for agents on the CPU, not on device={settings['device']!r}: pass a "
                     "function that makes an environment instead"
                 )
-        if run_dir is None:
+        disposable = run_dir is None
+        if disposable:
             folder = tempfile.mkdtemp(prefix="spectral-")
-            self._temporary = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._temporary = weakref.finalize(self, _remove, folder, os.getpid())
             run_dir = os.path.join(folder, "run")
             # Nobody resumes it: replay need not be written.
             settings.setdefault("checkpoint", "light")
             settings.setdefault("checkpoint_seconds", 1e6)
-        self.run_dir = os.fspath(run_dir)
+        self.run_dir = _folder(run_dir)
         pairs = [(key, setting_text(value)) for key, value in settings.items()]
-        try:
-            self._training = _native.Training(self._task, list(agents), list(seeds), pairs, self.run_dir)
-        except TypeError as error:
-            raise ValueError(f"agents must be names, and seeds whole numbers from 0 ({error})") from None
+        self._native = _native.Training(self._task, list(agents), list(seeds), pairs, self.run_dir, disposable)
         self._target = 0
         self._known = self._training.open()
 
@@ -111,8 +132,8 @@ class Session:
         session = cls.__new__(cls)
         session._take(env, env_kwargs, stack, None, 1, reproducible)
         session._chosen = {"learning_starts", "epsilon_frames"}
-        session.run_dir = os.fspath(run_dir)
-        session._training = _native.Training.found(session._task, session.run_dir)
+        session.run_dir = _folder(run_dir)
+        session._native = _native.Training.found(session._task, session.run_dir)
         session._target = min(agent.frames for agent in session.agents())
         session._known = True
         return session
@@ -121,7 +142,7 @@ class Session:
         """Takes the task, and returns settings that come with it."""
         if not isinstance(stack, int) or stack < 1:
             raise ValueError(f"stack is {stack!r}, and must be 1 or more")
-        self._told = set()
+        self._told, self._process = set(), os.getpid()
         task, observations, actions, settings = _spaces.make_task(
             env, env_kwargs=env_kwargs, stack=stack, vectorize=vectorize, agents=count, reproducible=reproducible
         )
@@ -129,6 +150,13 @@ class Session:
         self._spaces = None if observations is None else (observations, actions)
         self._is_vector = vectorize is not None or isinstance(env, gymnasium.vector.VectorEnv)
         return settings
+
+    @property
+    def _training(self):
+        # Threads and locks of the run are in the process that made it; a copy of it would wait for them for ever.
+        if os.getpid() != self._process:
+            raise RuntimeError("this agent was made in another process: make one in this process, with a run_dir of its own")
+        return self._native
 
     @property
     def spaces(self):
@@ -195,6 +223,7 @@ class Session:
                     target,
                     relay,
                     relay is not None and relay.wants_steps,
+                    relay is not None and relay.wants_episodes,
                     None if bar is None else bar.show,
                 )
                 interrupts.raise_if_any()
@@ -228,7 +257,8 @@ class _Relay:
         from spectral_rl import callbacks
 
         self.callback = callbacks.as_callback(callback)
-        self.wants_steps = callbacks.CallbackList([self.callback]).wants("on_step")
+        wants = callbacks.CallbackList([self.callback]).wants
+        self.wants_steps, self.wants_episodes = wants("on_step"), wants("on_episode")
         self._agents = agents
 
     def _info(self, agent, **values):

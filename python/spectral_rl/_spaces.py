@@ -1,6 +1,7 @@
 """Gymnasium environments as the native module takes them: what they show, what can be done, how they are made."""
 
 import json
+import math
 import re
 import time
 import warnings
@@ -13,6 +14,7 @@ from spectral_rl import _native, tasks
 from spectral_rl._roms import find_roms
 
 _MOST_ACTIONS = 256
+_LONGEST_OBSERVATION = 2**22
 
 
 def _image_layout(shape):
@@ -53,8 +55,11 @@ def describe_observations(space):
             f"observations of the space {space} cannot be learned from: Box, Discrete and MultiBinary can; wrap the task in "
             "gymnasium.wrappers.FlattenObservation"
         )
-    if int(np.prod(shape)) == 0:
-        raise ValueError(f"observations of the space {space} have no elements")
+    length = math.prod(shape)
+    if not 0 < length <= _LONGEST_OBSERVATION:
+        raise ValueError(
+            f"observations of the space {space} have {length:,} elements, and may have 1 to {_LONGEST_OBSERVATION:,}"
+        )
     return {"observation": kind, "shape": shape, "start": start}
 
 

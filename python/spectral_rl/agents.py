@@ -15,6 +15,7 @@ Many agents and seeds on one task, side by side::
 
 from __future__ import annotations
 
+import operator
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +109,7 @@ class Agent(_HasRun, Acts):
         **settings: Any,
     ):
         self.name = name
-        self.seed = secrets.randbelow(2**31) if seed is None else int(seed)
+        self.seed = secrets.randbelow(2**31) if seed is None else operator.index(seed)
         self._session = Session(
             env,
             [name],
@@ -299,7 +300,7 @@ class Population(_HasRun):
                 settings |= {f"agent.{name}.{key}": value for key, value in own.items()}
         if isinstance(seeds, str):
             raise TypeError(f"seeds is {seeds!r}: give a count, such as 5, or a list, such as range(1, 6)")
-        seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+        seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else [operator.index(seed) for seed in seeds]
         self._session = Session(
             env,
             list(agents),

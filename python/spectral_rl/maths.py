@@ -7,8 +7,11 @@ from spectral_rl import _native
 __all__ = ["compress", "decompose", "decompress", "recompose"]
 
 
-def _numbers(values):
-    return np.asarray(values, dtype=np.float64)
+def _numbers(values, axes=32):
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim > axes:
+        raise ValueError(f"an array of {array.ndim} axes is more than the {axes} that there may be")
+    return array
 
 
 def decompose(values, *, base=2.0, max_frequency=20, binary=False):
@@ -18,7 +21,7 @@ def decompose(values, *, base=2.0, max_frequency=20, binary=False):
     >>> decompose(6.5, max_frequency=3)
     array([1.   , 1.   , 0.875, 0.   ])
     """
-    return _native.decompose(_numbers(values), base=base, max_frequency=max_frequency, binary=binary)
+    return _native.decompose(_numbers(values, 31), base=base, max_frequency=max_frequency, binary=binary)
 
 
 def recompose(elements, *, base=2.0):

@@ -116,14 +116,14 @@ class Policy:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes weights and everything needed to act into one ``.safetensors`` file."""
-        self.native.save(os.fspath(path))
+        self.native.save(_target(path))
 
     def export_onnx(self, path: str | os.PathLike) -> None:
         """Writes the network, with the decoding of its values, as an ONNX model.
 
         Its input is ``observation``; its outputs are ``q_values`` and ``outputs``.
         """
-        self.native.export_onnx(os.fspath(path))
+        self.native.export_onnx(_target(path))
 
     def __getattr__(self, name):
         if name in _FACTS:
@@ -177,6 +177,8 @@ class Acts:
             env = self._evaluation_env()
         elif isinstance(env, (str, type)) or not hasattr(env, "reset"):
             env = _make(env)
+        if episodes < 0:
+            raise ValueError(f"{episodes} episodes cannot be played")
         policy, returns = self.policy, []
         for episode in range(episodes):
             observation, info = env.reset(seed=seed + episode)
@@ -221,6 +223,17 @@ def load_policy(path: str | os.PathLike, env=None) -> Policy:
             f"{len(native.actions)} actions; this task has the spaces {observations} and {actions}"
         )
     return Policy(native, reader)
+
+
+def _target(path):
+    """Where a file is written: what a link points to, and nothing but a file."""
+    path = os.path.realpath(os.fsdecode(path))
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"{path} is there already, and is not a file")
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"there is no folder {folder}: make it first")
+    return path
 
 
 def _make(env):

@@ -27,6 +27,7 @@ _ENTRY = "spectral_rl.tasks:SpectralEnv"
 _VECTOR_ENTRY = "spectral_rl.tasks:SpectralVectorEnv"
 _FPS = 60
 _SEED_LIMIT = 2**64
+_MOST_COPIES = 2**16
 
 
 def _camel(name):
@@ -208,6 +209,8 @@ class SpectralVectorEnv(VectorEnv):
     ):
         _check_render_mode(render_mode)
         mode = getattr(autoreset_mode, "value", autoreset_mode)
+        if num_envs > _MOST_COPIES:
+            raise ValueError(f"{num_envs:,} copies are too many: there may be {_MOST_COPIES:,}")
         self._batch = _batch(
             task,
             settings,

@@ -418,3 +418,118 @@ def test_settings_of_tasks_and_of_single_agents():
     assert population._session.settings(1)["learning_rate"] == "0.0001"
     with pytest.warns(UserWarning, match="max_frequency"):
         spectral_rl.SpectralDQN("catch-scale", reward_scale=1e9, **QUICK).learn(1_100)
+
+
+def test_an_agent_that_failed_is_what_it_was_at_its_last_checkpoint(tmp_path):
+    class Breaks(Walk):
+        broken = False
+
+        def step(self, action):
+            if Breaks.broken:
+                raise ZeroDivisionError("the task is broken")
+            return super().step(action)
+
+    for run_dir in [None, tmp_path / "run"]:
+        Breaks.broken = False
+        agent = spectral_rl.SpectralDQN(Breaks, run_dir=run_dir, **QUICK).learn(1_100)
+        before = agent.q_values(np.eye(6))
+        assert (before != 0).any()
+        Breaks.broken = True
+        with pytest.raises(ZeroDivisionError):
+            agent.learn(300)
+        Breaks.broken = False
+        assert agent.num_timesteps == 1_100 and (agent.q_values(np.eye(6)) == before).all()
+        agent.close()
+        assert agent.num_timesteps == 1_100 and (agent.policy.q_values(np.eye(6)) == before).all()
+        agent.learn(300)
+        assert agent.num_timesteps == 1_400
+    # One that fails before its first checkpoint begins anew.
+    Breaks.broken = False
+    agent = spectral_rl.SpectralDQN(Breaks, **QUICK)
+    Breaks.broken = True
+    with pytest.raises(ZeroDivisionError):
+        agent.learn(300)
+    Breaks.broken = False
+    assert agent.learn(300).num_timesteps == 300
+
+
+def test_episodes_are_told_at_once():
+    from spectral_rl.callbacks import Callback
+
+    class Stop(Callback):
+        def __init__(self):
+            self.ends = []
+
+        def on_episode(self, info):
+            self.ends.append(info["frame"])
+            return len(self.ends) < 5
+
+    for env in [Walk, "catch-scale"]:
+        stop = Stop()
+        agent = spectral_rl.DQN(env, **QUICK).learn(20_000, callback=stop)
+        assert agent.num_timesteps == stop.ends[-1] and len(stop.ends) == 5
+
+
+def test_what_attacks_found_is_refused(tmp_path):
+    for count in [2**40, 2**62]:
+
+        class Large(Walk):
+            def __init__(self):
+                super().__init__()
+                self.observation_space = gymnasium.spaces.Discrete(count)
+
+        with pytest.raises(ValueError, match="elements"):
+            spectral_rl.DQN(Large)
+
+    class Late(Walk):
+        """Says which actions are legal from its second episode on."""
+
+        episodes = 0
+
+        def reset(self, **keywords):
+            observation, _ = super().reset(**keywords)
+            self.episodes += 1
+            return observation, {"action_mask": np.array([True, True])} if self.episodes > 4 else {}
+
+    with pytest.raises(ValueError, match="every reset and step"):
+        spectral_rl.DQN(Late, **QUICK).learn(1_500)
+    for keywords in [{"run_dir": ""}, {"seed": -1}, {"seed": 2**63}]:
+        with pytest.raises(ValueError):
+            spectral_rl.DQN(Walk, **keywords)
+    with pytest.raises(TypeError):
+        spectral_rl.DQN(Walk, seed=1.5)
+    agent = spectral_rl.DQN(Walk, **QUICK)
+    assert agent.q_values(np.zeros((0, 6))).shape == (0, 2)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ValueError, match="not a file"):
+        agent.save(tmp_path / "fifo")
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        agent.save(tmp_path / "no" / "such.safetensors")
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / "run.toml")
+    with pytest.raises(ValueError, match="not a file"):
+        spectral_rl.DQN(Walk, run_dir=tmp_path / "run")
+    with pytest.raises(ValueError, match="axes"):
+        spectral_rl.decompose(np.ones((1,) * 32))
+    with pytest.raises(ValueError, match="too many"):
+        gymnasium.make_vec("Spectral/CatchScale-v0", num_envs=10**9)
+
+
+def test_a_forked_copy_harms_nobody():
+    agent = spectral_rl.DQN(Walk, **QUICK).learn(1_100)
+    child = os.fork()
+    if child == 0:
+        try:
+            agent.learn(10)
+        except RuntimeError as error:
+            os._exit(7 if "another process" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    script = (
+        "import os, sys, spectral_rl\n"
+        "agent = spectral_rl.DQN('catch-scale', learning_starts=100, epsilon_frames=100).learn(300)\n"
+        "if os.fork() == 0:\n    sys.exit(0)\n"
+        "os.wait()\nagent.learn(100)\nprint(agent.num_timesteps)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "400\n", done.stderr

@@ -9,13 +9,21 @@ use spectral_train::trainer::{AgentProgress, Observer, StepTaken};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Who is told, and of what.
+pub struct Told {
+    /// An object with `step`, `episode`, `log` and `checkpoint`, each of which returns False to end the run.
+    pub callback: Option<Py<PyAny>>,
+    /// Whether it is told of steps.
+    pub steps: bool,
+    /// Whether it is told of everything at once, and not about ten times a second.
+    pub prompt: bool,
+    /// Called with the frames of all agents, about ten times a second.
+    pub progress: Option<Py<PyAny>>,
+}
+
 /// Calls the methods of a callback object. The first exception cancels the run and is raised when it has ended.
 pub struct PyObserver {
-    /// An object with `step`, `episode`, `log` and `checkpoint`, each of which returns False to end the run.
-    callback: Option<Py<PyAny>>,
-    wants_steps: bool,
-    /// Called with the frames of all agents, about ten times a second.
-    progress: Option<Py<PyAny>>,
+    told: Told,
     events: Arc<Events>,
     control: Control,
     error: Mutex<Option<PyErr>>,
@@ -24,22 +32,8 @@ pub struct PyObserver {
 }
 
 impl PyObserver {
-    pub fn new(
-        callback: Option<Py<PyAny>>,
-        wants_steps: bool,
-        progress: Option<Py<PyAny>>,
-        events: Arc<Events>,
-        control: Control,
-    ) -> Self {
-        PyObserver {
-            callback,
-            wants_steps,
-            progress,
-            events,
-            control,
-            error: Mutex::new(None),
-            content: AtomicBool::new(false),
-        }
+    pub fn new(told: Told, events: Arc<Events>, control: Control) -> Self {
+        PyObserver { told, events, control, error: Mutex::new(None), content: AtomicBool::new(false) }
     }
 
     /// The exception that a callback raised.
@@ -70,7 +64,7 @@ impl PyObserver {
 
     /// Tells of what happened since the last call.
     fn tell_events(&self, py: Python<'_>) -> PyResult<bool> {
-        let Some(callback) = self.callback.as_ref().map(|callback| callback.bind(py)) else {
+        let Some(callback) = self.told.callback.as_ref().map(|callback| callback.bind(py)) else {
             return Ok(true);
         };
         for event in self.events.take() {
@@ -102,7 +96,7 @@ impl Observer for PyObserver {
     fn tick(&self, progress: &[AgentProgress]) {
         self.attached(|py| {
             py.check_signals()?;
-            if let Some(tell) = &self.progress {
+            if let Some(tell) = &self.told.progress {
                 let rows: Vec<(u64, Option<f64>)> = progress.iter().map(|a| (a.frames, a.score)).collect();
                 tell.call1(py, (rows,))?;
             }
@@ -111,12 +105,16 @@ impl Observer for PyObserver {
     }
 
     fn wants_steps(&self) -> bool {
-        self.wants_steps
+        self.told.prompt
     }
 
     fn steps(&self, taken: &[StepTaken]) {
+        if !self.told.steps && self.events.is_empty() {
+            return;
+        }
         self.attached(|py| {
-            let Some(callback) = &self.callback else { return Ok(true) };
+            let Some(callback) = &self.told.callback else { return Ok(true) };
+            let taken = if self.told.steps { taken } else { &[] };
             for &StepTaken { agent, frame, action, step } in taken {
                 let row = (agent, frame, action, step.reward, step.terminated, step.truncated);
                 if !goes_on(&callback.bind(py).call_method1("step", row)?)? {
@@ -130,7 +128,7 @@ impl Observer for PyObserver {
     fn checkpoint(&self, cost: Cost) {
         self.attached(|py| {
             let told = self.tell_events(py)?;
-            let Some(callback) = self.callback.as_ref().filter(|_| told) else { return Ok(told) };
+            let Some(callback) = self.told.callback.as_ref().filter(|_| told) else { return Ok(told) };
             goes_on(&callback.bind(py).call_method1("checkpoint", (cost.seconds, cost.bytes))?)
         });
     }

@@ -2,7 +2,7 @@
 
 use crate::errors::raise_for;
 use crate::gym::{GymTask, Source};
-use crate::observer::PyObserver;
+use crate::observer::{PyObserver, Told};
 use crate::policy;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -44,12 +44,16 @@ struct Inner {
     path: PathBuf,
     run: ResolvedRun,
     trainer: Option<Trainer>,
+    /// The folder may be emptied to begin anew, if there is no checkpoint in it.
+    disposable: bool,
+    /// The folder is not to be held between two calls.
+    closed: bool,
 }
 
 #[pymethods]
 impl Training {
     #[new]
-    #[pyo3(signature = (task, agents, seeds, settings, run_dir))]
+    #[pyo3(signature = (task, agents, seeds, settings, run_dir, disposable=false))]
     fn new(
         py: Python<'_>,
         task: Task<'_>,
@@ -57,6 +61,7 @@ impl Training {
         seeds: Vec<u64>,
         settings: Vec<(String, String)>,
         run_dir: PathBuf,
+        disposable: bool,
     ) -> PyResult<Self> {
         let (name, source) = match task {
             Task::Gym(task) => (task.0.name.clone(), Some(task.0.clone())),
@@ -71,7 +76,8 @@ impl Training {
         let made = py.detach(|| {
             let registry = registry(source.as_ref())?;
             let run = registry.resolve(&config)?;
-            Ok(Inner { registry, config: Some(config), path: run_dir, run, trainer: None })
+            let config = Some(config);
+            Ok(Inner { registry, config, path: run_dir, run, trainer: None, disposable, closed: false })
         });
         let inner = made.map_err(|error| raise_for(error, source.as_deref()))?;
         Ok(Training { inner: Mutex::new(inner), control: Mutex::new(Control::default()), source })
@@ -88,7 +94,8 @@ impl Training {
             let registry = registry(source.as_ref())?;
             let (_, file) = RunDir::open(&run_dir, &registry)?;
             let run = registry.resolve_plan(file.plan)?;
-            let mut inner = Inner { registry, config: None, path: run_dir, run, trainer: None };
+            let (config, trainer, disposable, closed) = (None, None, false, false);
+            let mut inner = Inner { registry, config, path: run_dir, run, trainer, disposable, closed };
             inner.open(0, false)?;
             Ok(inner)
         });
@@ -97,24 +104,29 @@ impl Training {
     }
 
     /// Trains until every agent has seen `frames` frames. Returns whether they have; false if the run was cancelled.
-    #[pyo3(signature = (frames, callback=None, wants_steps=false, progress=None))]
+    #[pyo3(signature = (frames, callback=None, wants_steps=false, wants_episodes=false, progress=None))]
     fn learn(
         &self,
         py: Python<'_>,
         frames: u64,
         callback: Option<Py<PyAny>>,
         wants_steps: bool,
+        wants_episodes: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
         let control = Control::default();
         *self.control.lock().unwrap_or_else(|e| e.into_inner()) = control.clone();
         let events = Arc::new(Events::default());
         let wants_events = callback.is_some();
-        let observer = PyObserver::new(callback, wants_steps, progress, events.clone(), control.clone());
+        // Whoever may end the run after an episode is told of it before the next step.
+        let prompt = wants_steps || wants_episodes;
+        let told = Told { callback, steps: wants_steps, prompt, progress };
+        let observer = PyObserver::new(told, events.clone(), control.clone());
         let trained = py.detach(|| {
             let mut guard = self.try_inner()?;
             let inner = &mut *guard;
-            let trainer = inner.open(frames, wants_steps)?;
+            inner.closed = false;
+            let trainer = inner.open(frames, prompt)?;
             if trainer.progress().iter().all(|agent| agent.frames >= frames || agent.stopped.is_some()) {
                 return Ok(true);
             }
@@ -159,15 +171,13 @@ impl Training {
     fn policy(&self, py: Python<'_>, agent: usize) -> PyResult<policy::Policy> {
         let made = py.detach(|| {
             let mut guard = self.try_inner()?;
-            let inner = &mut *guard;
-            let policy = match &mut inner.trainer {
+            guard.asked(|inner| match &mut inner.trainer {
                 Some(trainer) => {
                     let (model, frames) = trainer.model(agent)?;
-                    Policy::from_model(trainer.resolved(), agent, frames, &model)?
+                    Policy::from_model(trainer.resolved(), agent, frames, &model)
                 }
-                None => inner.untrained(agent)?,
-            };
-            Ok(policy)
+                None => inner.untrained(agent),
+            })
         });
         made.map(policy::Policy::wrap).map_err(|failure| self.raise(failure))
     }
@@ -175,23 +185,30 @@ impl Training {
     /// The agents: name, seed, id, frames, mean score of the last episodes, why it was stopped, and how many rewards were
     /// beyond what it can represent.
     #[allow(clippy::type_complexity)]
-    fn agents(&self) -> PyResult<Vec<(String, u64, String, u64, Option<f64>, Option<String>, u64)>> {
-        let mut guard = self.try_inner().map_err(|failure| self.raise(failure))?;
-        let inner = &mut *guard;
-        let progress = inner.trainer.as_mut().map(Trainer::progress).unwrap_or_default();
-        let row = |(number, agent): (usize, &spectral_train::plan::AgentPlan)| {
-            let now = progress.get(number);
-            (
-                agent.agent.clone(),
-                agent.seed,
-                agent.id.clone(),
-                now.map_or(0, |now| now.frames),
-                now.and_then(|now| now.score),
-                now.and_then(|now| now.stopped.clone()),
-                now.map_or(0, |now| now.saturated),
-            )
-        };
-        Ok(inner.run.plan.agents.iter().enumerate().map(row).collect())
+    fn agents(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<Vec<(String, u64, String, u64, Option<f64>, Option<String>, u64)>> {
+        let asked = py.detach(|| {
+            let mut guard = self.try_inner()?;
+            guard.asked(|inner| {
+                let progress = inner.trainer.as_mut().map(Trainer::progress).unwrap_or_default();
+                let row = |(number, agent): (usize, &spectral_train::plan::AgentPlan)| {
+                    let now = progress.get(number);
+                    (
+                        agent.agent.clone(),
+                        agent.seed,
+                        agent.id.clone(),
+                        now.map_or(0, |now| now.frames),
+                        now.and_then(|now| now.score),
+                        now.and_then(|now| now.stopped.clone()),
+                        now.map_or(0, |now| now.saturated),
+                    )
+                };
+                Ok(inner.run.plan.agents.iter().enumerate().map(row).collect())
+            })
+        });
+        asked.map_err(|failure| self.raise(failure))
     }
 
     /// What was decided for the user: the device, what checkpoints leave out.
@@ -235,6 +252,7 @@ impl Training {
         py.detach(|| {
             if let Ok(mut inner) = self.inner.try_lock() {
                 inner.trainer = None;
+                inner.closed = true;
             }
         });
     }
@@ -280,6 +298,23 @@ impl Training {
 }
 
 impl Inner {
+    /// Asks the run, which is opened for that if it is there: after a failure, or after it was closed.
+    fn asked<T>(&mut self, question: impl FnOnce(&mut Self) -> Result<T, TrainError>) -> Result<T, Failure> {
+        if self.trainer.is_none() && self.has_checkpoint() {
+            self.open(0, false)?;
+        }
+        let answer = question(self);
+        if self.closed {
+            self.trainer = None;
+        }
+        Ok(answer?)
+    }
+
+    fn has_checkpoint(&self) -> bool {
+        let entries = std::fs::read_dir(self.path.join("checkpoints"));
+        entries.is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// The run at work: begun in its folder, or found there and gone on with.
     fn open(&mut self, frames: u64, step_together: bool) -> Result<&mut Trainer, TrainError> {
         // Every step is to be watched, and so far it is not.
@@ -287,6 +322,10 @@ impl Inner {
             self.trainer = None;
         }
         if self.trainer.is_none() {
+            if self.disposable && self.path.exists() && !self.has_checkpoint() {
+                // It failed before its first checkpoint. A folder that cannot be removed is refused below.
+                let _ = std::fs::remove_dir_all(&self.path);
+            }
             let trainer = match &self.config {
                 None => self.resume(frames, step_together)?,
                 Some(_) if self.path.join("run.toml").exists() => self.resume(frames, step_together)?,

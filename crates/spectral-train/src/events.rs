@@ -36,6 +36,11 @@ impl Events {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
+    /// Whether nothing has happened since the last call of [`take`](Events::take).
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// The events since the last call, those of one agent in the order in which they happened.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))

@@ -172,6 +172,14 @@ impl Source {
     /// Reads the legal actions, if the task says which are legal.
     fn read_legal(&self, info: &Bound<'_, PyAny>, legal: &mut ActionMask) -> PyResult<()> {
         if !self.spec.masks_actions {
+            let info = info.cast::<PyDict>();
+            if info.is_ok_and(|info| info.contains(pyo3::intern!(info.py(), "action_mask")).unwrap_or(false))
+            {
+                return Err(PyValueError::new_err(
+                    "info has an \"action_mask\", though that of the first reset had none: a task that says which actions are \
+                     legal has to say so after every reset and step",
+                ));
+            }
             return Ok(());
         }
         let Ok(mask) = info.get_item(pyo3::intern!(info.py(), "action_mask")) else {
