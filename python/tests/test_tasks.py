@@ -274,7 +274,7 @@ def test_async_vector_environments():
 
 @pytest.mark.parametrize("game", ["pong", "breakout", "ms_pacman", "air_raid", "carnival", "video_pinball"])
 def test_raw_screens_equal_those_of_ale_py(game):
-    ale_py = pytest.importorskip("ale_py", reason="NO ale-py: pip install ale-py")
+    ale_py = pytest.importorskip("ale_py", reason="SKIPPED: no ale-py: pip install ale-py")
     env_id = next(env_id for env_id, name in task_ids().items() if name == f"atari/{game}")
     ours = make(env_id, raw=True, max_episode_steps=-1)
     theirs = ale_py.AtariEnv(
@@ -296,7 +296,7 @@ def test_raw_screens_equal_those_of_ale_py(game):
 
 
 def test_roms_of_ale_py_are_found(tmp_path):
-    pytest.importorskip("ale_py", reason="NO ale-py: pip install ale-py")
+    pytest.importorskip("ale_py", reason="SKIPPED: no ale-py: pip install ale-py")
     make = "import gymnasium; print(gymnasium.make('spectral_rl:SpectralAtari/Pong-v0').spec.id)"
     assert run_python(make, SPECTRAL_ROMS=str(tmp_path)) == "SpectralAtari/Pong-v0"
 

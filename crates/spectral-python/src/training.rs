@@ -127,10 +127,14 @@ impl Training {
             let inner = &mut *guard;
             inner.closed = false;
             let trainer = inner.open(frames, prompt)?;
-            if trainer.progress().iter().all(|agent| agent.frames >= frames || agent.stopped.is_some()) {
+            let (planned, progress) = (trainer.plan().run.frames, trainer.progress());
+            let at = |end: u64| progress.iter().all(|agent| agent.frames >= end || agent.stopped.is_some());
+            // A run that was killed between its last checkpoint and its end has still to write what a finished one leaves.
+            let unfinished = at(planned) && !trainer.dir().finished();
+            if at(frames) && !unfinished {
                 return Ok(true);
             }
-            if trainer.plan().run.frames != frames {
+            if planned != frames && !at(frames) {
                 trainer.set_end(frames)?;
             }
             trainer.set_control(control);
