@@ -533,3 +533,15 @@ def test_a_forked_copy_harms_nobody():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "400\n", done.stderr
+
+
+def test_a_run_killed_just_before_its_end_is_finished(tmp_path):
+    agent = spectral_rl.DQN(Walk, run_dir=tmp_path / "run", **QUICK).learn(1_100)
+    agent.close()
+    whole = files(tmp_path / "run")
+    # As a kill leaves it between the last checkpoint and the models.
+    state, model = tmp_path / "run" / "state.toml", tmp_path / "run" / "agents" / "clipped-s1" / "model.safetensors"
+    state.write_text(state.read_text().replace('"finished"', '"running"').replace("finished = true", "finished = false"))
+    model.unlink()
+    spectral_rl.DQN(Walk, run_dir=tmp_path / "run", **QUICK).learn(1_100)
+    assert files(tmp_path / "run") == whole
