@@ -7,6 +7,25 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = [
+    "GymTask",
+    "Policy",
+    "TaskBatch",
+    "Training",
+    "__version__",
+    "add_rom_folder",
+    "compile_cuda",
+    "compress",
+    "decompose",
+    "decompress",
+    "list_tasks",
+    "read_run",
+    "read_table",
+    "recompose",
+    "run_command",
+    "write_report",
+]
+
 __version__: str
 
 # command.rs
