@@ -333,7 +333,9 @@ def test_callbacks_see_everything_and_can_stop(tmp_path):
         assert len(watch.seen["episode"]) > 20 and watch.seen["start"] == watch.seen["end"] == 1
         # What a callback has ended is whole: it has a model like any other run.
         assert agent.run.status == "finished"
-        assert (spectral_rl.load_policy(agent.run_dir).outputs is not None) and agent.run.agents[0].policy()
+        policy = spectral_rl.load_policy(agent.run_dir)
+        seen = np.zeros(policy.observation_shape, np.float32)
+        assert (policy.q_values(seen) == agent.policy.q_values(seen)).all() and policy.frames == 1_234
         agent.learn(66)
         assert agent.num_timesteps == 1_300
     with pytest.raises(ZeroDivisionError):
