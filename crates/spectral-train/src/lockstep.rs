@@ -12,15 +12,23 @@ use spectral_agent::learner::NotFinite;
 use spectral_env::{StepTogether, Stream};
 use std::time::Instant;
 
-/// Networks of fewer parameters choose an action in less time than it takes to wake a thread.
+/// With fewer parameters than this, choosing an action is too short a task for another thread.
 const PARALLEL_PARAMETERS: usize = 50_000;
 
 /// How the current step of one agent stands.
-struct Turn<'a> {
-    agent: usize,
-    run: &'a mut AgentRun,
+struct Turn {
+    /// Whether the agent takes part in it.
+    plays: bool,
     action: usize,
     learned: Result<(), NotFinite>,
+}
+
+impl Turn {
+    fn choose(&mut self, run: &mut AgentRun) {
+        if self.plays {
+            self.action = run.choose_action();
+        }
+    }
 }
 
 /// Trains until the checkpoint is due, all agents are done, or the user interrupts.
@@ -34,6 +42,8 @@ pub(crate) fn train(
     let mut resets: Vec<(usize, Stream)> = Vec::with_capacity(agents.len());
     let mut actions: Vec<(usize, usize)> = Vec::with_capacity(agents.len());
     let mut taken: Vec<StepTaken> = Vec::with_capacity(agents.len());
+    let turn = |_: &AgentRun| Turn { plays: false, action: 0, learned: Ok(()) };
+    let mut turns: Vec<Turn> = agents.iter().map(turn).collect();
     let wants_steps = slice.observer.wants_steps();
     let mut told = Instant::now();
     let mut progress = Vec::new();
@@ -50,32 +60,37 @@ pub(crate) fn train(
             }
         }
         let ready = |agent: usize| stepper.as_deref().is_none_or(|stepper| stepper.is_ready(agent));
-        let mut turns: Vec<Turn<'_>> = agents
-            .iter_mut()
-            .enumerate()
-            .filter(|(agent, run)| run.actor.is_active(slice.frames) && ready(*agent))
-            .map(|(agent, run)| Turn { agent, run, action: 0, learned: Ok(()) })
-            .collect();
+        for (agent, (turn, run)) in turns.iter_mut().zip(agents.iter()).enumerate() {
+            turn.plays = run.actor.is_active(slice.frames) && ready(agent);
+        }
         match large {
-            true => {
-                pool.install(|| turns.par_iter_mut().for_each(|turn| turn.action = turn.run.choose_action()))
-            }
-            false => turns.iter_mut().for_each(|turn| turn.action = turn.run.choose_action()),
+            true => pool.install(|| {
+                turns.par_iter_mut().zip(agents.par_iter_mut()).for_each(|(turn, run)| turn.choose(run));
+            }),
+            false => turns.iter_mut().zip(agents.iter_mut()).for_each(|(turn, run)| turn.choose(run)),
         }
         actions.clear();
         // An agent without a legal action is stopped below, when it is to play.
-        let can_play = |turn: &&Turn<'_>| turn.run.actor.legal().is_none_or(|legal| !legal.is_empty());
-        actions.extend(turns.iter().filter(can_play).map(|turn| (turn.agent, turn.action)));
+        let can_play = |run: &AgentRun| run.actor.legal().is_none_or(|legal| !legal.is_empty());
+        let playing = turns.iter().zip(agents.iter()).enumerate();
+        let playing = playing.filter(|(_, (turn, run))| turn.plays && can_play(run));
+        actions.extend(playing.map(|(agent, (turn, _))| (agent, turn.action)));
         let stepped = pool.in_place_scope(|scope| {
-            for turn in turns.iter_mut().filter(|turn| turn.run.learning_due()) {
-                scope.spawn(|_| turn.learned = turn.run.learn());
+            for (turn, run) in turns.iter_mut().zip(agents.iter_mut()) {
+                if turn.plays && run.learning_due() {
+                    scope.spawn(|_| turn.learned = run.learn());
+                }
             }
             stepper.as_deref_mut().map_or(Ok(()), |stepper| stepper.step(&actions))
         });
         stepped?;
         taken.clear();
-        for Turn { agent, run, action, learned } in turns {
-            run.play(action, learned)?;
+        for (agent, (turn, run)) in turns.iter_mut().zip(agents.iter_mut()).enumerate() {
+            if !turn.plays {
+                continue;
+            }
+            let action = turn.action;
+            run.play(action, std::mem::replace(&mut turn.learned, Ok(())))?;
             if wants_steps {
                 taken.push(StepTaken {
                     agent,

@@ -1,30 +1,12 @@
 //! The pipeline's loop allocates nothing: what a run of twice the length allocates more comes from its end alone.
 
+mod counting;
+
+use counting::ALLOCATIONS;
 use spectral_train::config::Configuration;
 use spectral_train::registry::Registry;
 use spectral_train::trainer::Trainer;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: everything is handed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use std::sync::atomic::Ordering;
 
 /// Allocations of a run, from its first step to its last.
 fn allocations(frames: u64, groups: usize) -> u64 {

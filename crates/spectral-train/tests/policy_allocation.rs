@@ -1,33 +1,15 @@
 //! A policy allocates its results and nothing else.
 
+mod counting;
+
+use counting::ALLOCATIONS;
 use spectral_agent::learner::Learner;
 use spectral_core::bytes::StateWriter;
 use spectral_nn::Samples;
 use spectral_train::config::Configuration;
 use spectral_train::policy::Policy;
 use spectral_train::registry::Registry;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: everything is handed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use std::sync::atomic::Ordering;
 
 #[test]
 fn a_call_allocates_its_result_and_nothing_else() {
