@@ -1,0 +1,1 @@
+//! A small HTTP server for one page on the loopback interface.
