@@ -246,6 +246,12 @@ impl Learner {
         greedy(self.codec.as_ref(), outputs, &self.online_state, legal.as_ref()).0
     }
 
+    /// The online network's outputs for the current observation, and the statistics that decode them.
+    pub fn outputs(&mut self) -> (&[f32], &[f64]) {
+        self.replay.current(&mut self.buffers.current);
+        (self.network.forward(Which::Online, self.buffers.current.samples(), 1), &self.online_state)
+    }
+
     /// The greedy action, and its value, for a stack of observations outside replay (evaluation); every action counts as legal.
     pub fn act_on(&mut self, stack: &Observations) -> (usize, f32) {
         let outputs = self.network.forward(Which::Online, stack.samples(), 1);

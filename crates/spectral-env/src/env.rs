@@ -60,6 +60,14 @@ pub enum Observation<'a> {
 }
 
 impl<'a> Observation<'a> {
+    /// The same buffer, lent for a shorter time.
+    pub fn reborrow(&mut self) -> Observation<'_> {
+        match self {
+            Observation::Planes(out) => Observation::Planes(out),
+            Observation::Vector(out) => Observation::Vector(out),
+        }
+    }
+
     /// The numbers to write, for a task that is seen as a vector.
     ///
     /// # Panics

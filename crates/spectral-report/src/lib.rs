@@ -54,6 +54,7 @@ pub use csv::read_columns;
 pub use error::{Difference, ReportError};
 pub use format::duration;
 pub use human::{ATARI_57, HumanScore};
+pub use palette::{AgentStyle, agent_styles};
 pub use run::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError, read_runs};
 pub use summary::{
     Aggregate, Comparison, Improvement, OverallRow, OverallSummary, ReportSummary, Row, TaskSummary,

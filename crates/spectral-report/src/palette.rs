@@ -43,6 +43,24 @@ const FAMILIAR: [&str; 8] = [
     "spectral-exponential",
 ];
 
+/// How an agent is drawn everywhere: its colour as `#rrggbb`, and the dash pattern of its line if it has one.
+pub type AgentStyle = (String, Option<(f64, f64)>);
+
+/// How these agents are drawn, in their order.
+///
+/// ```
+/// let styles = spectral_report::agent_styles(&["spectral", "mine"]);
+/// assert_eq!(styles[0], ("#1f77c4".to_string(), None));
+/// ```
+pub fn agent_styles(agents: &[&str]) -> Vec<AgentStyle> {
+    let palette = Palette::new(agents);
+    let style = |agent: &&str| {
+        let Style { colour, dash } = palette.style(agent);
+        (colour.hex(), dash)
+    };
+    agents.iter().map(style).collect()
+}
+
 /// Which agent has which colour.
 pub(crate) struct Palette(Vec<(String, Style)>);
 

@@ -5,6 +5,7 @@
 
 use crate::error::TrainError;
 use crate::events::{Event, Events};
+use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
 use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
 use crate::resolve::ResolvedRun;
@@ -42,6 +43,8 @@ pub struct Actor {
     last_step: Step,
     /// Who is told of episodes and metrics, and the agent's number there.
     events: Option<(usize, Arc<Events>)>,
+    /// For those who watch, if somebody does.
+    glimpses: Option<GlimpseTaker>,
 }
 
 /// The protocol's periods in agent steps.
@@ -121,6 +124,7 @@ impl Actor {
             failed: None,
             last_step: Step::default(),
             events: None,
+            glimpses: None,
             env,
         }
     }
@@ -156,7 +160,7 @@ impl Actor {
     }
 
     /// Begins a step: resets the task if an episode ended, and observes it.
-    pub fn begin(&mut self, out: Observation<'_>) {
+    pub fn begin(&mut self, mut out: Observation<'_>) {
         let c = &mut self.counters;
         self.chance = Stream::new(self.plan.seed, Purpose::Environment, c.steps);
         if c.fresh {
@@ -165,8 +169,13 @@ impl Actor {
             c.fresh = false;
             c.player_score = 0;
         }
-        self.env.observe(out);
+        self.env.observe(out.reborrow());
         self.legal = self.env.spec().masks_actions.then(|| self.env.legal());
+        if let Some(glimpses) = &mut self.glimpses {
+            let frame = c.steps * self.clock.frames_per_step;
+            let standing = Standing { frame, episode: c.episodes, score: c.episode_score };
+            glimpses.observed(self.env.as_ref(), &out, self.legal.as_ref(), standing);
+        }
     }
 
     /// Whether the next step begins an episode.
@@ -189,6 +198,24 @@ impl Actor {
         self.events = Some((agent, events));
     }
 
+    /// Leaves glimpses in this slot from now on, when they are asked for.
+    pub fn show(&mut self, slot: Arc<GlimpseSlot>) {
+        let fresh = self.counters.fresh;
+        self.glimpses = Some(GlimpseTaker::new(slot, self.env.spec().observation, fresh));
+    }
+
+    /// Whether somebody who watches asked for a copy of the model.
+    pub(crate) fn wants_model(&self) -> bool {
+        self.glimpses.as_ref().is_some_and(GlimpseTaker::wants_model)
+    }
+
+    /// Hands the model to whoever asked for it.
+    pub(crate) fn give_model(&self, model: Vec<u8>) {
+        if let Some(glimpses) = &self.glimpses {
+            glimpses.give_model(self.frames(), model);
+        }
+    }
+
     /// The legal actions of the current step, which the learner has to know before it acts; `None` if the task does not say
     /// which actions are legal.
     pub fn legal(&self) -> Option<&ActionMask> {
@@ -197,14 +224,21 @@ impl Actor {
 
     /// The random action of the current step, if exploration chooses one: each legal action is as likely as the others.
     pub fn explore(&self) -> Option<usize> {
-        let steps = self.counters.steps;
-        let mut explore = Stream::new(self.plan.seed, Purpose::Exploration, steps);
-        let epsilon = self.clock.exploration.at(steps * self.clock.frames_per_step);
-        explore.chance(epsilon).then(|| match &self.legal {
+        let (mut explore, explores) = self.exploration();
+        explores.then(|| match &self.legal {
             None => explore.below(self.env.spec().actions.len()),
             // Where none is legal, nothing will be played.
             Some(legal) => legal.nth(explore.below(legal.count().max(1))).unwrap_or(0),
         })
+    }
+
+    /// Whether exploration chooses the action of the current step, and the stream from which it then does.
+    fn exploration(&self) -> (Stream, bool) {
+        let steps = self.counters.steps;
+        let mut explore = Stream::new(self.plan.seed, Purpose::Exploration, steps);
+        let epsilon = self.clock.exploration.at(steps * self.clock.frames_per_step);
+        let explores = explore.chance(epsilon);
+        (explore, explores)
     }
 
     /// Ends a step: plays the action and returns the outcome for the learner. Returns `None` if the task's reward is not a
@@ -227,6 +261,10 @@ impl Actor {
                 return Ok(None);
             }
             assert!(legal.allows(action), "action {action} is not legal: {legal:?}");
+        }
+        if self.glimpses.as_ref().is_some_and(GlimpseTaker::awaits_action) {
+            let (_, explored) = self.exploration();
+            self.glimpses.iter_mut().for_each(|glimpses| glimpses.acted(action, explored));
         }
         let step = self.env.step(action, &mut self.chance);
         if let Some(reason) = self.env.failure() {
@@ -253,6 +291,9 @@ impl Actor {
             truncated: step.truncated && !step.terminated,
             player_score: c.player_score,
         };
+        if let Some(glimpses) = &mut self.glimpses {
+            glimpses.stepped(step.reward, outcome.terminal || outcome.truncated);
+        }
         c.player_score = step.player_score;
         c.episode_steps += 1;
         c.episode_return += step.reward;
@@ -414,10 +455,7 @@ impl Actor {
         learner: impl FnOnce(&mut StateReader<'_>) -> Result<(), StateError>,
     ) -> Result<(), StateError> {
         let mut from = StateReader::new(state);
-        self.counters = Counters::restore(&mut from)?;
-        let stopped = from.blob()?;
-        self.stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
-        self.env.restore(&mut from)?;
+        self.restore_own(&mut from)?;
         learner(&mut from)?;
         self.files = Files::Recorded(RecordedFiles::read(&mut from)?);
         from.finish()?;
@@ -425,6 +463,14 @@ impl Actor {
             self.counters.abandon_episode(self.plan.settings.replay as u64);
         }
         Ok(())
+    }
+
+    /// Restores what comes before the learner's state, which is then the next to be read.
+    pub(crate) fn restore_own(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.counters = Counters::restore(from)?;
+        let stopped = from.blob()?;
+        self.stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
+        self.env.restore(from)
     }
 
     /// Whether the task writes its state. One that does not is resumed at an episode's start.

@@ -6,7 +6,7 @@ use crate::resolve::ResolvedRun;
 use crate::store::Records;
 use spectral_agent::learner::{Learner, NotFinite};
 use spectral_agent::replay::Replay;
-use spectral_core::bytes::StateError;
+use spectral_core::bytes::{StateError, StateWriter};
 use spectral_env::Env;
 
 /// One agent with its task, its files and its learner.
@@ -86,6 +86,17 @@ impl AgentRun {
             actor.log(learner.updates(), learner.drain_metrics(), learner.td_by_score())?;
         }
         Ok(())
+    }
+}
+
+impl AgentRun {
+    /// Hands a copy of the model to those who watch, if they asked for it.
+    pub(crate) fn give_model(&self) {
+        if self.actor.wants_model() {
+            let mut model = StateWriter::default();
+            self.learner.save_model(&mut model);
+            self.actor.give_model(model.into_bytes());
+        }
     }
 }
 

@@ -4,9 +4,11 @@
 //! that a checkpoint costs what was gathered since the last one, not the whole replay. A *light* checkpoint is the same file
 //! with a mark and without segments: an agent resumed from it has all that it had learned and an empty replay.
 
+use crate::actor::Actor;
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::population::Population;
+use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
     Container, ContainerWriter, SegmentRef, StoreError, append_segments, collect_garbage, load_segments,
@@ -203,6 +205,44 @@ impl Checkpoints {
             }
             other => other.map(Some),
         }
+    }
+
+    /// The model of one agent in the newest sound checkpoint, as a policy reads it, and the frames that the agent had seen. The
+    /// run may be at work meanwhile: a checkpoint is written whole, and one that is removed while it is read is not the newest.
+    pub fn model(
+        dir: &RunDir,
+        run: &ResolvedRun,
+        agent: usize,
+    ) -> Result<Option<(Vec<u8>, u64)>, TrainError> {
+        for path in Self::list(dir)?.iter().rev() {
+            match Self::model_in(path, run, agent) {
+                Err(TrainError::Store(StoreError::NotFound { .. })) => continue,
+                Err(TrainError::Store(error)) if error.is_damage() => continue,
+                read => return read.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    fn model_in(path: &Path, run: &ResolvedRun, agent: usize) -> Result<(Vec<u8>, u64), TrainError> {
+        let container = Container::open(path)?;
+        if read_manifest(&container)?.0 != run.plan.fingerprint() {
+            let detail = "it belongs to a run with other settings".into();
+            return Err(StoreError::Mismatch { path: path.into(), detail }.into());
+        }
+        let state = container.section(&format!("agent/{}", run.plan.agents[agent].id))?;
+        let mut actor = Actor::new(run, agent, run.make_task()?);
+        let mut from = StateReader::new(&state);
+        let mut read = || {
+            actor.restore_own(&mut from)?;
+            // A learner's state begins with its model.
+            Ok((from.f32s()?, from.f64s()?))
+        };
+        let (parameters, statistics) = read().map_err(|e| StoreError::state(path, &e))?;
+        let mut model = StateWriter::default();
+        model.f32s(&parameters);
+        model.f64s(&statistics);
+        Ok((model.into_bytes(), actor.frames()))
     }
 
     fn read(

@@ -129,6 +129,7 @@ impl Population for CpuPopulation {
                     // Reading the clock at every step would cost as much as a built-in task's step.
                     count.is_multiple_of(16) && (Instant::now() >= until || halt())
                 });
+                agent.give_model();
                 lock(&progress)[index] = AgentProgress::of(&agent.actor);
                 if let Err(error) = result {
                     lock(&failure).get_or_insert(error);

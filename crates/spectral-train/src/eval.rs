@@ -7,9 +7,9 @@ use crate::run_dir::RunDir;
 use crate::store::StoreError;
 use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
-use spectral_core::bytes::StateReader;
+use spectral_core::bytes::{StateError, StateReader};
 use spectral_core::rng::{Purpose, Stream};
-use spectral_env::{Env, Step};
+use spectral_env::{ActionMask, Env, Step};
 use std::ops::ControlFlow;
 
 /// What an agent achieved over some episodes.
@@ -73,20 +73,31 @@ impl Player {
         epsilon: f64,
         seed: u64,
     ) -> Result<Self, TrainError> {
-        let (codec, task, number) = (run.codecs[agent].clone(), &run.task, agent);
-        let agent = &run.plan.agents[agent];
+        let (number, agent) = (agent, &run.plan.agents[agent]);
         let path = dir.model(&agent.id);
         let model = model_file::read(&path, run, number).map_err(|e| match e {
             TrainError::Store(StoreError::NotFound { .. }) => no_model(dir, &agent.id),
             other => other,
         })?;
+        Self::with_model(run, number, &model, epsilon, seed).map_err(|e| StoreError::state(&path, &e).into())
+    }
+
+    /// The model of one agent from the bytes of [`Population::save_model`](crate::population::Population::save_model).
+    pub fn with_model(
+        run: &ResolvedRun,
+        agent: usize,
+        model: &[u8],
+        epsilon: f64,
+        seed: u64,
+    ) -> Result<Self, StateError> {
+        let (codec, task, agent) = (run.codecs[agent].clone(), &run.task, &run.plan.agents[agent]);
         // The replay only has to hold the stack that is acted on.
         let mut settings = agent.settings.clone();
         settings.replay = settings.batch + settings.n_step + 8 + task.observation.stack();
         settings.prioritised = false;
-        let mut learner = Learner::new(settings, codec, task, agent.seed)?;
-        let mut from = StateReader::new(&model);
-        learner.restore_model(&mut from).map_err(|e| StoreError::state(&path, &e))?;
+        let mut learner =
+            Learner::new(settings, codec, task, agent.seed).map_err(|e| StateError(e.to_string()))?;
+        learner.restore_model(&mut StateReader::new(model))?;
         let life_loss_terminal = agent.settings.life_loss_terminal;
         let model = Some(Model { learner: Box::new(learner), life_loss_terminal });
         Ok(Player { model, epsilon, seed, draws: 0 })
@@ -118,39 +129,87 @@ impl Player {
         mut see: impl FnMut(&dyn Env, Option<&Step>) -> Result<ControlFlow<()>, E>,
     ) -> Result<Episode, E> {
         let mut episode = Episode::default();
-        env.reset(&mut self.stream());
+        self.begin(env);
         let mut seen = see(env, None)?;
         while !episode.over && seen.is_continue() {
-            let mut rng = self.stream();
-            let legal = env.legal();
-            if legal.is_empty() {
+            let Some(turn) = self.choose(env) else {
                 // The task is at fault; nothing can be played.
                 episode.over = true;
                 break;
-            }
-            let random = |rng: &mut Stream| legal.nth(rng.below(legal.count())).unwrap_or(0);
-            let action = match &mut self.model {
-                None => random(&mut rng),
-                Some(Model { learner, .. }) => {
-                    env.observe(learner.observation());
-                    learner.allow(&legal);
-                    if rng.chance(self.epsilon) { random(&mut rng) } else { learner.act() }
-                }
             };
-            let step = env.step(action, &mut rng);
+            let step = self.take(env, turn);
             episode.steps += 1;
             episode.score += step.score;
             episode.sum += step.reward;
             episode.over = step.terminated || step.truncated;
             seen = see(env, Some(&step))?;
-            if let Some(Model { learner, life_loss_terminal }) = &mut self.model {
-                // A stack begins where it began in training: at an episode's start and, if the protocol says so, a life's.
-                let terminal = episode.over || seen.is_break() || (step.life_lost && *life_loss_terminal);
-                learner.record(Outcome { terminal, ..Outcome::default() });
-            }
         }
         Ok(episode)
     }
+
+    /// Begins an episode.
+    pub fn begin(&mut self, env: &mut dyn Env) {
+        env.reset(&mut self.stream());
+        if let Some(Model { learner, .. }) = &mut self.model {
+            learner.replay_mut().begin_episode();
+        }
+    }
+
+    /// Looks at the task and chooses an action; `None` if none is legal.
+    pub fn choose(&mut self, env: &dyn Env) -> Option<Turn> {
+        let mut rng = self.stream();
+        let legal = env.legal();
+        if legal.is_empty() {
+            return None;
+        }
+        let random = |rng: &mut Stream| legal.nth(rng.below(legal.count())).unwrap_or(0);
+        let (action, explored) = match &mut self.model {
+            None => (random(&mut rng), true),
+            Some(Model { learner, .. }) => {
+                env.observe(learner.observation());
+                learner.allow(&legal);
+                match rng.chance(self.epsilon) {
+                    true => (random(&mut rng), true),
+                    false => (learner.act(), false),
+                }
+            }
+        };
+        Some(Turn { action, explored, legal, rng })
+    }
+
+    /// The model's outputs for what was last looked at, and the codec's statistics; `None` for nobody's model.
+    pub fn outputs(&mut self) -> Option<(&[f32], &[f64])> {
+        self.model.as_mut().map(|model| model.learner.outputs())
+    }
+
+    /// Plays the action that was chosen, or another legal one that the turn was changed to.
+    pub fn take(&mut self, env: &mut dyn Env, turn: Turn) -> Step {
+        let Turn { action, mut rng, .. } = turn;
+        let step = env.step(action, &mut rng);
+        if let Some(Model { learner, life_loss_terminal }) = &mut self.model {
+            // A stack begins where it began in training: at an episode's start and, if the protocol says so, a life's.
+            let terminal = step.terminated || step.truncated || (step.life_lost && *life_loss_terminal);
+            learner.record(Outcome { terminal, ..Outcome::default() });
+        }
+        step
+    }
+
+    /// Acts at random with this probability from now on.
+    pub fn set_epsilon(&mut self, epsilon: f64) {
+        self.epsilon = epsilon;
+    }
+}
+
+/// One turn of a player: what it chose, and the random numbers with which the task will answer.
+#[derive(Debug)]
+pub struct Turn {
+    /// The action to play.
+    pub action: usize,
+    /// Whether it was drawn at random.
+    pub explored: bool,
+    /// The actions that are legal.
+    pub legal: ActionMask,
+    rng: Stream,
 }
 
 /// The error for an agent whose model is not there.

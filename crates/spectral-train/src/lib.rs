@@ -15,6 +15,7 @@ pub mod error;
 pub mod eval;
 pub mod events;
 pub mod experiment;
+pub mod glimpse;
 mod legacy;
 mod lockstep;
 pub mod machine;

@@ -106,6 +106,7 @@ pub(crate) fn train(
         let now = Instant::now();
         if now.duration_since(told) >= TICK {
             told = now;
+            agents.iter().for_each(AgentRun::give_model);
             progress.clear();
             progress.extend(agents.iter().map(|agent| AgentProgress::of(&agent.actor)));
             slice.observer.tick(&progress);

@@ -185,6 +185,25 @@ impl Policy {
         Ok(all)
     }
 
+    /// Outputs and action-values at once, into buffers that are used again: see [`outputs`](Policy::outputs) and
+    /// [`q_values`](Policy::q_values).
+    pub fn look(
+        &mut self,
+        observations: Samples<'_>,
+        all: &mut Vec<f32>,
+        values: &mut Vec<f32>,
+    ) -> Result<(), TrainError> {
+        self.count(observations)?;
+        all.clear();
+        values.clear();
+        self.each_batch(observations, |outputs, description, state| {
+            let codec = description.codec();
+            all.extend_from_slice(outputs);
+            values.extend(outputs.chunks_exact(codec.outputs()).map(|outputs| codec.decode(outputs, state)));
+        });
+        Ok(())
+    }
+
     /// The best action of each row; of equal values the first. With a mask, `[row][action]`, of those that are allowed.
     pub fn act(
         &mut self,

@@ -188,6 +188,31 @@ impl RunDir {
         self.state().get("status").and_then(toml::Value::as_str) == Some(Status::Finished.name())
     }
 
+    /// Where the run stood when its state was last written; before its first checkpoint, running.
+    pub fn status(&self) -> Status {
+        let state = self.state();
+        let written = state.get("status").and_then(toml::Value::as_str);
+        let all = [Status::Interrupted, Status::Finished];
+        all.into_iter().find(|status| written == Some(status.name())).unwrap_or(Status::Running)
+    }
+
+    /// Whether a process trains here now; `None` where the file system cannot tell.
+    pub fn is_at_work(&self) -> Option<bool> {
+        let file = File::open(self.path.join(LOCK)).ok()?;
+        match file.try_lock_shared() {
+            Ok(()) => Some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        }
+    }
+
+    /// The command that began the run.
+    pub fn command(&self) -> String {
+        let text = std::fs::read_to_string(self.path.join("run.toml")).unwrap_or_default();
+        let table: toml::Table = text.parse().unwrap_or_default();
+        table.get("command").and_then(toml::Value::as_str).unwrap_or_default().into()
+    }
+
     /// Wall-clock seconds of earlier sittings.
     pub fn seconds(&self) -> f64 {
         self.state().get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0)

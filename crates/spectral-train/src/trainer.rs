@@ -6,6 +6,7 @@ use crate::cpu_population::{CpuPopulation, threads};
 use crate::devices::{Chosen, DeviceChoice};
 use crate::error::TrainError;
 use crate::events::Events;
+use crate::glimpse::GlimpseSlot;
 use crate::model_file;
 use crate::pipeline::DevicePopulation;
 use crate::plan::{MAX_FRAMES, Plan};
@@ -189,6 +190,17 @@ impl Trainer {
         for agent in 0..self.population.len() {
             self.population.actor(agent).tell(agent, events.clone());
         }
+    }
+
+    /// Lets those who watch ask each agent for glimpses: one slot per agent, in the plan's order.
+    pub fn show(&mut self) -> Vec<Arc<GlimpseSlot>> {
+        let observation = self.run.task.observation;
+        let give = |agent: usize| {
+            let slot = Arc::new(GlimpseSlot::new(observation));
+            self.population.actor(agent).show(slot.clone());
+            slot
+        };
+        (0..self.run.plan.agents.len()).map(give).collect()
     }
 
     /// What one agent needs to act, as a policy reads it, and the frames that it has seen.

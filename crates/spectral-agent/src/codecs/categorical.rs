@@ -5,7 +5,7 @@
 //! whether the value is the mean of the atoms' values (exact, but a little probability far out weighs much) or the inverse
 //! of the mean atom (robust, but a geometric mean that undervalues rare large returns).
 
-use super::{Codec, CodecEntry, Function, Graph, Rows, check_transform_epsilon, squash_constants};
+use super::{Codec, CodecEntry, Function, Graph, Rows, Spectrum, check_transform_epsilon, squash_constants};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::{SettingError, check_count, check_positive};
 use spectral_core::squash::Squash;
@@ -179,6 +179,17 @@ impl Codec for Categorical {
     fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
         let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         self.read(outputs.iter().map(move |y| (y - top).exp()))
+    }
+
+    fn spectrum(&self) -> Spectrum {
+        Spectrum::Distribution(self.values.iter().map(|&value| f64::from(value)).collect())
+    }
+
+    fn show(&self, outputs: &mut [f32]) {
+        let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        outputs.iter_mut().for_each(|y| *y = (*y - top).exp());
+        let total: f32 = outputs.iter().sum();
+        outputs.iter_mut().for_each(|y| *y /= total);
     }
 
     fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {

@@ -77,6 +77,17 @@ impl Affine {
     }
 }
 
+/// What the outputs of one action look like to people.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spectrum {
+    /// Only the decoded value means something.
+    Value,
+    /// One bar per frequency; each counts what [`Codec::frequency_weights`] says.
+    Frequencies,
+    /// A probability for each of these values.
+    Distribution(Vec<f64>),
+}
+
 /// How a reward becomes a target and outputs become an action-value.
 ///
 /// Phases of one update, in order: [`encode_reward`](Codec::encode_reward) over the n steps,
@@ -156,6 +167,14 @@ pub trait Codec: Send + Sync + Debug {
     fn frequency_weights(&self) -> Option<&[f64]> {
         None
     }
+
+    /// What the K outputs of an action look like to people: the live page draws it.
+    fn spectrum(&self) -> Spectrum {
+        if self.has_frequencies() { Spectrum::Frequencies } else { Spectrum::Value }
+    }
+
+    /// Turns K outputs, in place, into what [`spectrum`](Codec::spectrum) says: heights of bars, or probabilities.
+    fn show(&self, _outputs: &mut [f32]) {}
 
     /// What [`decode`](Codec::decode) does with this state, as a graph for programs of others; `None` if the codec cannot be
     /// exported.

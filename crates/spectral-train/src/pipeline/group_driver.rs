@@ -8,6 +8,7 @@ use crate::population::AgentProgress;
 use spectral_agent::learner::NotFinite;
 use spectral_agent::lockstep::{Decision, Group};
 use spectral_agent::replay::Outcome;
+use spectral_core::bytes::StateWriter;
 use std::sync::Mutex;
 
 /// What a group is waiting for.
@@ -180,7 +181,22 @@ impl<'a> GroupDriver<'a> {
                 return Err(failure);
             }
         }
-        self.log()
+        self.log()?;
+        self.give_models()
+    }
+
+    /// Hands copies of models to those who watch, if they asked for them. The device answers as it does for metrics: between
+    /// two submissions of the group.
+    fn give_models(&mut self) -> Result<(), TrainError> {
+        for (agent, slot) in self.actors.iter().enumerate() {
+            let slot = lock(slot);
+            if slot.actor.wants_model() {
+                let mut model = StateWriter::default();
+                self.group.save_model(agent, &mut model)?;
+                slot.actor.give_model(model.into_bytes());
+            }
+        }
+        Ok(())
     }
 
     /// Hands the last outcomes to the device without new observations.

@@ -1,0 +1,49 @@
+//! A file in the run's folder that leads its owner's browser to the live page, while there is one.
+//!
+//! The address holds the token, so nobody else may read the file, and it is not put on a command line, which every user of a
+//! machine can see.
+
+use spectral_train::run_dir::RunDir;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The file's name in the run's folder.
+pub const LIVE_FILE: &str = "live.html";
+
+/// The file; it goes when this does.
+#[derive(Debug)]
+pub(crate) struct Link(PathBuf);
+
+impl Link {
+    /// Writes the file. Without it the page is as good, so it is no error if it cannot be written.
+    pub(crate) fn create(dir: &RunDir, url: &str) -> Option<Self> {
+        let path = dir.path().join(LIVE_FILE);
+        // One that a killed process left behind; never written through, whatever it is.
+        let _ = std::fs::remove_file(&path);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).ok()?;
+        let text = format!(
+            "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Live page</title>\n\
+             <meta http-equiv=\"refresh\" content=\"0; url={url}\">\n\
+             <p><a href=\"{url}\">The live page of this run</a>, while it trains on this machine.\n"
+        );
+        file.write_all(text.as_bytes()).ok()?;
+        Some(Link(path))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The file that leads to the live page of a run, if a process said that it serves one.
+pub fn live_file(run: &Path) -> Option<PathBuf> {
+    let path = run.join(LIVE_FILE);
+    path.is_file().then_some(path)
+}

@@ -1,0 +1,165 @@
+//! A live page from its start to its end: server, threads, and the file that leads to it.
+
+use crate::camera;
+use crate::describe::{Mode, describe};
+use crate::feed::Feed;
+use crate::http::Server;
+use crate::link::Link;
+use crate::numbers::{OwnProgress, Reporter};
+use crate::performance::Performance;
+use crate::site::Site;
+use crate::theatre::{self, Controls};
+use spectral_train::checkpoint::Cost;
+use spectral_train::error::TrainError;
+use spectral_train::resolve::ResolvedRun;
+use spectral_train::run_dir::RunDir;
+use spectral_train::trainer::{AgentProgress, Observer, Trainer};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long readers have to take the last word.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+/// A page that is being served. It ends when it is dropped.
+pub struct LivePage {
+    feed: Arc<Feed>,
+    own: Arc<OwnProgress>,
+    controls: Option<Arc<Controls>>,
+    server: Option<Server>,
+    threads: Vec<JoinHandle<()>>,
+    farewell: String,
+    /// Leads browsers to the page, as long as it is there.
+    link: Option<Link>,
+}
+
+/// How a model plays for a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlayOptions {
+    /// The agent that plays first.
+    pub agent: usize,
+    /// Steps per second.
+    pub speed: f64,
+    /// Probability of a random action.
+    pub epsilon: f64,
+    /// The seed of task and random actions.
+    pub seed: u64,
+}
+
+impl LivePage {
+    /// Serves a page of a run that this process trains, on this port of the loopback interface (0: any that is free). Pass
+    /// the page to [`Trainer::run_watched`], beside whoever else observes.
+    pub fn of_training(trainer: &mut Trainer, port: u16) -> Result<Self, TrainError> {
+        let slots = trainer.show();
+        let (run, dir) = (trainer.resolved().clone(), trainer.dir().clone());
+        let own = Arc::new(OwnProgress::default());
+        let mut page = Self::new(&run, &dir, port, Mode::Training, None)?;
+        page.own = own.clone();
+        page.farewell = format!("The run has ended here: `spectral watch {}` shows it.", dir.path().display());
+        page.link = Link::create(&dir, &page.url());
+        let reporter = Reporter::new(run.clone(), dir, Some(own));
+        page.spawn("live-numbers", move |feed| reporter.work(feed))?;
+        page.spawn("live-camera", move |feed| {
+            // Values for a page are no reason to occupy more than one core.
+            let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+            match alone {
+                Ok(pool) => pool.install(|| camera::film(&run, slots, feed)),
+                Err(_) => camera::film(&run, slots, feed),
+            }
+        })?;
+        Ok(page)
+    }
+
+    /// Serves a page of a run that is finished, or that another process trains: its numbers, and a model of it that plays.
+    /// The run must have been resolved for the CPU.
+    pub fn of_run(
+        dir: &RunDir,
+        run: &ResolvedRun,
+        port: u16,
+        options: PlayOptions,
+    ) -> Result<Self, TrainError> {
+        let PlayOptions { agent, speed, epsilon, seed } = options;
+        let performance = Performance::new(dir, run, agent, epsilon, seed)?;
+        let controls = Arc::new(Controls::new(run, agent, speed, epsilon));
+        let mut page = Self::new(run, dir, port, Mode::Playing, Some(controls.clone()))?;
+        page.farewell = "The page has ended; `spectral watch` shows it again.".into();
+        let reporter = Reporter::new(run.clone(), dir.clone(), None);
+        page.spawn("live-numbers", move |feed| reporter.work(feed))?;
+        let run = run.clone();
+        page.spawn("live-theatre", move |feed| theatre::play(&run, performance, &controls, feed))?;
+        Ok(page)
+    }
+
+    fn new(
+        run: &ResolvedRun,
+        dir: &RunDir,
+        port: u16,
+        mode: Mode,
+        controls: Option<Arc<Controls>>,
+    ) -> Result<Self, TrainError> {
+        let feed = Arc::new(Feed::new(run.plan.agents.len()));
+        let site = Site {
+            run: describe(run, dir, mode).to_string(),
+            ids: run.plan.agents.iter().map(|agent| agent.id.clone()).collect(),
+            feed: feed.clone(),
+            controls: controls.clone(),
+            filming: Mutex::new(()),
+        };
+        let server = Server::start(port, Arc::new(site)).map_err(|e| {
+            TrainError::Usage(format!(
+                "the live page cannot be served on port {port} of this machine: {e}; another --live=PORT may be free"
+            ))
+        })?;
+        Ok(LivePage {
+            feed,
+            own: Arc::default(),
+            controls,
+            server: Some(server),
+            threads: Vec::new(),
+            farewell: String::new(),
+            link: None,
+        })
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce(&Feed) + Send + 'static) -> Result<(), TrainError> {
+        let feed = self.feed.clone();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&feed));
+        let failed = |e| TrainError::Usage(format!("the system gives no thread for the live page: {e}"));
+        self.threads.push(thread.map_err(failed)?);
+        Ok(())
+    }
+
+    /// The address to open in a browser on this machine. Whoever knows it can see the run, so it is not for everybody.
+    pub fn url(&self) -> String {
+        self.server.as_ref().map(Server::url).unwrap_or_default()
+    }
+}
+
+impl Drop for LivePage {
+    fn drop(&mut self) {
+        self.link = None;
+        self.feed.end(&self.farewell);
+        if let Some(controls) = &self.controls {
+            controls.wake();
+        }
+        let reading = |agent| self.feed.is_watched(agent);
+        if (0..self.feed.agents()).any(reading) {
+            std::thread::sleep(FAREWELL);
+        }
+        self.server = None;
+        for thread in self.threads.drain(..) {
+            // A page that failed has told so on standard error, and harms nothing else.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Observer for LivePage {
+    fn tick(&self, progress: &[AgentProgress]) {
+        self.own.tick(progress);
+    }
+
+    fn checkpoint(&self, cost: Cost) {
+        self.own.checkpoint(cost);
+    }
+}
