@@ -1,0 +1,256 @@
+// Scores of all agents and seeds as they grow: a thin line per seed, a thick one per agent.
+
+import { byId, element, fillTable, safeColour, safeDash, setText } from "./dom.js";
+import { compact, short, whole } from "./format.js";
+import { ticks } from "./scale.js";
+import { drawing, label, line, Surface } from "./surface.js";
+import { theme } from "./theme.js";
+
+const EDGE = { left: 46, right: 12, top: 10, bottom: 32 };
+
+export class Curves {
+  constructor(run, series, choose) {
+    this.run = run;
+    this.series = series;
+    this.choose = choose;
+    this.chosen = 0;
+    this.stopped = run.agents.map(() => false);
+    this.at = null;
+    this.redraw = drawing(500, () => this.draw());
+    this.surface = new Surface(byId("curves-canvas"), () => this.soon());
+    this.soon = drawing(30, () => this.draw());
+    this.table = drawing(1000, () => this.fill());
+    this.buildLegend();
+    this.wire();
+  }
+
+  buildLegend() {
+    this.buttons = this.series.names.map((name) => {
+      const first = this.run.agents.findIndex((one) => one.agent === name);
+      const button = element("button");
+      button.type = "button";
+      button.dataset.agent = name;
+      const swatch = button.appendChild(element("i"));
+      swatch.style.setProperty("--agent", safeColour(this.run.agents[first].colour));
+      if (safeDash(this.run.agents[first].dash).length > 0) swatch.className = "dashed";
+      button.append(element("span", name));
+      button.addEventListener("click", () => {
+        // The same seed of the other agent, if it has it.
+        const seed = this.run.agents[this.chosen]?.seed;
+        const same = this.run.agents.findIndex((one) => one.agent === name && one.seed === seed);
+        this.choose(same >= 0 ? same : first);
+      });
+      return button;
+    });
+    byId("legend").replaceChildren(...this.buttons);
+  }
+
+  wire() {
+    const figure = byId("curves-figure");
+    const canvas = byId("curves-canvas");
+    canvas.addEventListener("pointermove", (event) => {
+      this.pointer = [event.offsetX, event.offsetY];
+      this.at = this.frameAt(event.offsetX);
+      this.soon();
+    });
+    canvas.addEventListener("pointerleave", () => this.clear());
+    canvas.addEventListener("click", (event) => {
+      const near = this.nearest(event.offsetX, event.offsetY);
+      if (near !== null) this.choose(near);
+    });
+    figure.addEventListener("blur", () => this.clear());
+    figure.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") return this.clear();
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      event.preventDefault();
+      this.pointer = null;
+      const step = (this.far || 1) / 50;
+      const last = this.last || this.far || 0;
+      this.at = Math.min(last, Math.max(0, this.at === null ? last : this.at + (event.key === "ArrowLeft" ? -step : step)));
+      this.soon();
+    });
+  }
+
+  clear() {
+    this.at = null;
+    this.pointer = null;
+    this.soon();
+  }
+
+  setChosen(agent) {
+    this.chosen = agent;
+    const name = this.run.agents[agent]?.agent;
+    for (const button of this.buttons) button.setAttribute("aria-pressed", String(button.dataset.agent === name));
+    this.soon();
+  }
+
+  update() {
+    this.redraw();
+    this.table();
+  }
+
+  /** All lines, thinned again only if rows came. */
+  lines() {
+    if (this.version === this.series.version && this.cacheStopped === String(this.stopped)) return this.cache;
+    this.version = this.series.version;
+    this.cacheStopped = String(this.stopped);
+    const seeds = this.run.agents.map((one, k) => ({
+      agent: k, colour: safeColour(one.colour), dash: safeDash(one.dash), points: this.series.line(k, "score"),
+    }));
+    const means = this.series.names.map((name) => {
+      const one = this.run.agents.find((other) => other.agent === name);
+      return { name, colour: safeColour(one.colour), dash: safeDash(one.dash), ...this.series.mean(name, this.stopped) };
+    });
+    let [low, high, last] = [Infinity, -Infinity, 0];
+    for (const { points } of seeds) {
+      for (const [frame, value] of points) {
+        if (value < low) low = value;
+        if (value > high) high = value;
+        if (frame > last) last = frame;
+      }
+    }
+    this.last = last;
+    this.far = Math.max(this.run.frames || 0, last);
+    this.cache = { seeds, means, low, high };
+    return this.cache;
+  }
+
+  x(frame) {
+    return EDGE.left + (frame / (this.far || 1)) * (this.surface.width - EDGE.left - EDGE.right);
+  }
+
+  y(value) {
+    return this.bottom - ((value - this.low) / (this.high - this.low || 1)) * (this.bottom - EDGE.top);
+  }
+
+  frameAt(x) {
+    const share = (x - EDGE.left) / (this.surface.width - EDGE.left - EDGE.right);
+    return Math.min(1, Math.max(0, share)) * (this.far || 0);
+  }
+
+  nearest(x, y) {
+    let [found, least] = [null, 14];
+    for (const { agent, points } of this.lines().seeds) {
+      const point = closest(points, this.frameAt(x));
+      if (!point) continue;
+      const away = Math.hypot(Math.max(0, Math.abs(this.x(point[0]) - x) - 8), this.y(point[1]) - y);
+      if (away < least) [found, least] = [agent, away];
+    }
+    return found;
+  }
+
+  draw() {
+    const lines = this.lines();
+    const c = this.surface.start();
+    if (!c) return;
+    const { width } = this.surface;
+    this.bottom = this.surface.height - EDGE.bottom;
+    const empty = lines.low > lines.high;
+    const pad = empty ? 1 : (lines.high - lines.low || Math.abs(lines.high) || 1) * 0.06;
+    this.low = empty ? 0 : lines.low - pad;
+    this.high = empty ? 1 : lines.high + pad;
+
+    for (const tick of ticks(this.low, this.high, Math.floor((this.bottom - EDGE.top) / 40))) {
+      const y = Math.round(this.y(tick)) + 0.5;
+      line(c, EDGE.left, y, width - EDGE.right, y, tick === 0 ? theme.rule : theme.grid);
+      label(c, short(tick), EDGE.left - 7, y, "right");
+    }
+    for (const tick of ticks(0, this.far || 1, Math.floor(width / 90))) {
+      const x = Math.round(this.x(tick)) + 0.5;
+      line(c, x, this.bottom, x, this.bottom + 4, theme.muted);
+      label(c, short(tick), x, this.bottom + 12, "center");
+    }
+    line(c, EDGE.left, this.bottom + 0.5, width - EDGE.right, this.bottom + 0.5, theme.muted);
+    label(c, "frames", width - EDGE.right, this.bottom + 25, "right");
+    if (empty) label(c, "No episode has ended yet.", (EDGE.left + width) / 2, this.bottom / 2, "center");
+
+    c.lineJoin = "round";
+    const several = lines.means.map((mean) => mean.seeds > 1);
+    for (const seed of lines.seeds) {
+      const chosen = seed.agent === this.chosen;
+      const alone = !several[this.series.names.indexOf(this.run.agents[seed.agent].agent)];
+      if (alone && !chosen) continue;
+      c.globalAlpha = chosen ? 0.85 : 0.3;
+      this.stroke(c, seed, chosen ? 1.4 : 1);
+    }
+    c.globalAlpha = 1;
+    for (const mean of lines.means) this.stroke(c, mean, 2.4);
+    c.setLineDash([]);
+    // The chosen seed's end, so that one sees which line the game belongs to.
+    const own = lines.seeds[this.chosen]?.points;
+    if (own?.length) {
+      const [frame, value] = own[own.length - 1];
+      c.beginPath();
+      c.arc(this.x(frame), this.y(value), 4, 0, 7);
+      c.fillStyle = lines.seeds[this.chosen].colour;
+      c.strokeStyle = theme.surface;
+      c.lineWidth = 1.5;
+      c.fill();
+      c.stroke();
+    }
+    this.readout(c, lines);
+    const root = document.documentElement.dataset;
+    root.curves = String(Number(root.curves ?? 0) + 1);
+  }
+
+  stroke(c, { points, colour, dash }, width) {
+    if (points.length === 0) return;
+    c.strokeStyle = colour;
+    c.lineWidth = width;
+    c.setLineDash(dash);
+    c.beginPath();
+    for (const [frame, value] of points) c.lineTo(this.x(frame), this.y(value));
+    c.stroke();
+  }
+
+  readout(c, lines) {
+    const node = byId("curves-readout");
+    if (this.at === null) {
+      setText(node, "\u00a0");
+      byId("curves-canvas").classList.remove("points");
+      return;
+    }
+    line(c, this.x(this.at), EDGE.top, this.x(this.at), this.bottom, theme.muted);
+    const found = [];
+    for (const mean of lines.means) {
+      const point = closest(mean.points, this.at);
+      if (!point) continue;
+      found.push([mean.name, point[1], mean.colour]);
+      c.beginPath();
+      c.arc(this.x(point[0]), this.y(point[1]), 3.2, 0, 7);
+      c.fillStyle = mean.colour;
+      c.fill();
+    }
+    found.sort((a, b) => b[1] - a[1]);
+    let text = whole(Math.round(this.at)) + " frames: " + found.map(([name, value]) => name + " " + compact(value)).join(", ");
+    const near = this.pointer ? this.nearest(...this.pointer) : null;
+    byId("curves-canvas").classList.toggle("points", near !== null);
+    if (near !== null) {
+      const one = this.run.agents[near];
+      text += `. Click to see ${one.agent}, seed ${one.seed}`;
+    }
+    setText(node, text + ".");
+  }
+
+  fill() {
+    const rows = this.lines().means.map(({ name, points, seeds }) => {
+      const end = points[points.length - 1];
+      return [name, String(seeds), end ? whole(end[0]) : "–", end ? compact(end[1]) : "–"];
+    });
+    fillTable(byId("curves-table"), "Newest mean score of each agent", ["Agent", "Seeds", "Frames", "Score"], rows);
+  }
+}
+
+/** The point whose frame is nearest, or nothing if the line does not reach there. */
+export function closest(points, frame) {
+  if (points.length === 0) return null;
+  let [low, high] = [0, points.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (points[middle][0] < frame) low = middle;
+    else high = middle;
+  }
+  const best = Math.abs(points[low][0] - frame) <= Math.abs(points[high][0] - frame) ? low : high;
+  const step = points.length > 1 ? points[high][0] - points[low][0] : Infinity;
+  return Math.abs(points[best][0] - frame) <= step * 1.01 ? points[best] : null;
+}

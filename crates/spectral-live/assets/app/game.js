@@ -1,0 +1,90 @@
+// The game's picture and the numbers beside it.
+
+import { byId, setHidden, setText } from "./dom.js";
+import { compact, score, signed, whole } from "./format.js";
+
+const canvas = byId("picture");
+const context = canvas.getContext("2d", { alpha: false });
+const stage = byId("stage");
+let image = null;
+let words = null;
+let shape = [0, 0];
+
+/** The pixels of a message, as the canvas wants them; false if the message does not hold what it says. */
+function decode(message, bytes) {
+  const { width, height, colours } = message;
+  if (image?.width !== width || image?.height !== height) {
+    image = new ImageData(width, height);
+    words = new Uint32Array(image.data.buffer);
+  }
+  const count = width * height;
+  if (colours > 0) {
+    if (bytes.length < 3 * colours + count) return false;
+    const palette = new Uint32Array(256).fill(0xff000000);
+    for (let k = 0; k < Math.min(colours, 256); k++) {
+      palette[k] = 0xff000000 | (bytes[3 * k + 2] << 16) | (bytes[3 * k + 1] << 8) | bytes[3 * k];
+    }
+    const from = 3 * colours;
+    for (let k = 0; k < count; k++) words[k] = palette[bytes[from + k]];
+  } else {
+    if (bytes.length < 3 * count) return false;
+    for (let k = 0; k < count; k++) {
+      words[k] = 0xff000000 | (bytes[3 * k + 2] << 16) | (bytes[3 * k + 1] << 8) | bytes[3 * k];
+    }
+  }
+  return true;
+}
+
+/** The largest whole number of screen pixels per pixel that fits. An Atari pixel of 160 a line is twice as wide as high. */
+function fit() {
+  const [width, height] = shape;
+  if (width === 0) return;
+  const wide = width === 160 && height >= 190 ? 2 : 1;
+  const ratio = devicePixelRatio || 1;
+  const room = stage.clientWidth;
+  const tall = Math.min(innerHeight * 0.56, 460);
+  const most = Math.min((room * ratio) / (width * wide), (tall * ratio) / height);
+  const scale = most >= 1 ? Math.floor(most) : most;
+  canvas.style.width = (width * wide * scale) / ratio + "px";
+  canvas.style.height = (height * scale) / ratio + "px";
+}
+
+new ResizeObserver(fit).observe(stage);
+addEventListener("resize", fit);
+
+export function drawGame(message, bytes, run) {
+  const { width, height } = message;
+  const drawn = width > 0 && height > 0 && width * height <= 4e6 && decode(message, bytes);
+  setHidden(byId("no-picture"), drawn);
+  setHidden(canvas, !drawn);
+  if (drawn) {
+    if (shape[0] !== width || shape[1] !== height) {
+      shape = [width, height];
+      canvas.width = width;
+      canvas.height = height;
+      fit();
+    }
+    context.putImageData(image, 0, 0);
+  } else {
+    setText(byId("no-picture"), "This task draws no picture.");
+  }
+  const root = document.documentElement.dataset;
+  root.frames = String(Number(root.frames ?? 0) + 1);
+
+  setText(byId("score"), score(message.score) + (message.over ? " (over)" : ""));
+  setText(byId("reward"), message.reward === 0 ? "0" : signed(message.reward));
+  setText(byId("episode"), whole(message.episode));
+  setText(byId("frame"), message.frame >= 1e6 ? compact(message.frame) : whole(message.frame));
+  const human = message.controls?.human === true;
+  setHidden(byId("human-flag"), !human);
+  stage.classList.toggle("mine", human);
+  setText(byId("weights-age"), run.mode === "training"
+    ? "Weights of frame " + whole(message.weights_frame) + "."
+    : "A frozen model, trained for " + whole(message.weights_frame) + " frames.");
+}
+
+export function forgetGame(text) {
+  setText(byId("no-picture"), text);
+  setHidden(byId("no-picture"), false);
+  setHidden(canvas, true);
+}

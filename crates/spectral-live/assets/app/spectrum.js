@@ -1,0 +1,225 @@
+// The spectrum: one cell per action with its name, its value and its drawing.
+
+import { describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
+import { byId, element, fillTable, safeColour, setHidden, setText } from "./dom.js";
+import { compact, known } from "./format.js";
+import { SlowRange } from "./scale.js";
+import { drawing, Surface } from "./surface.js";
+
+const NOTES = {
+  frequencies: "One bar per frequency; the value is the sum of output × weight. Ticks: the best action's bars.",
+  weighted: "Output × weight, on a logarithmic scale. Ticks: the best action's bars.",
+  distribution: "How probable each return is; the dashed line is the mean.",
+  value: "The value of each action, on one scale. Ticks: the best action's value.",
+};
+const BY = { agent: "chosen", chance: "chance", human: "you" };
+
+export class Spectrum {
+  constructor(run) {
+    this.run = run;
+    this.weighted = false;
+    this.ranges = { outputs: new SlowRange(0.1), weighted: new SlowRange(1), probability: new SlowRange(0.02), value: new SlowRange(1e-3) };
+    this.mark = null;
+    this.markedAction = null;
+    this.agent = null;
+    this.message = null;
+    this.redraw = drawing(33, (now) => this.draw(now));
+    this.fillTable = drawing(1000, () => this.table());
+    this.holder = byId("bars");
+    this.cells = run.actions.map((name, k) => this.cell(name, k));
+    new ResizeObserver(() => this.layout()).observe(this.holder);
+    this.layout();
+    this.wire();
+  }
+
+  cell(name, k) {
+    const box = element("div", undefined, "cell");
+    box.dataset.action = String(k);
+    const head = box.appendChild(element("div", undefined, "name"));
+    head.append(element("span", "▶", "pointer"));
+    const title = head.appendChild(element("b", name));
+    title.title = name;
+    const tag = head.appendChild(element("span", "", "tag"));
+    const value = box.appendChild(element("div", "", "value"));
+    const decoded = value.appendChild(element("span", "–", "decoded"));
+    const behind = value.appendChild(element("span", "", "behind"));
+    const canvas = box.appendChild(element("canvas"));
+    box.setAttribute("aria-hidden", "true");
+    this.holder.append(box);
+    const cell = { box, tag, decoded, behind, canvas, surface: null };
+    cell.surface = new Surface(canvas, () => this.redraw());
+    return cell;
+  }
+
+  /** How many columns: few actions below each other on one axis, many as a grid. */
+  layout() {
+    const count = this.cells.length;
+    const width = this.holder.clientWidth;
+    const room = Math.max(1, Math.floor(width / (count > 9 ? 165 : 230)));
+    let columns = count <= 5 ? 1 : count <= 10 ? 2 : 3;
+    columns = Math.min(columns, room);
+    if (columns > 1 && this.kind() === "value") columns = Math.min(columns, 2);
+    const rows = Math.ceil(count / columns);
+    this.holder.style.setProperty("--columns", columns);
+    this.holder.style.setProperty("--rows", rows);
+    this.holder.classList.toggle("single", columns === 1 && width >= 560);
+    this.cells.forEach((cell, k) => {
+      cell.axis = k >= count - columns;
+      cell.box.classList.toggle("axis", cell.axis);
+    });
+    this.holder.classList.toggle("dense", rows > 4);
+    this.redraw();
+  }
+
+  kind() {
+    return this.agent?.outputs?.kind ?? "value";
+  }
+
+  wire() {
+    for (const button of byId("view").querySelectorAll("button")) {
+      button.addEventListener("click", () => {
+        this.weighted = button.dataset.view === "weighted";
+        for (const other of byId("view").querySelectorAll("button")) {
+          other.setAttribute("aria-pressed", String(other === button));
+        }
+        this.setNote();
+        this.redraw();
+      });
+    }
+    this.holder.addEventListener("pointermove", (event) => {
+      const cell = this.cells.find((one) => one.box.contains(event.target));
+      const outputs = cell && this.message?.outputs?.[this.cells.indexOf(cell)];
+      if (!cell || event.target !== cell.canvas || !outputs?.length) return this.setMark(null, null);
+      const left = this.kind() === "frequencies" ? 28 : 6;
+      const share = (event.offsetX - left) / (cell.surface.width - left - (left === 6 ? 6 : 2));
+      const place = left === 6 ? Math.round(share * (outputs.length - 1)) : Math.floor(share * outputs.length);
+      this.setMark(Math.min(outputs.length - 1, Math.max(0, place)), this.cells.indexOf(cell));
+    });
+    this.holder.addEventListener("pointerleave", () => this.setMark(null, null));
+    this.holder.addEventListener("blur", () => this.setMark(null, null));
+    this.holder.addEventListener("keydown", (event) => {
+      const length = this.message?.outputs?.[0]?.length ?? 0;
+      const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      const move = moves[event.key];
+      if (!move || event.target !== this.holder || this.message?.controls?.human || length === 0) return;
+      event.preventDefault();
+      byId("bars-readout").setAttribute("aria-live", "polite");
+      const action = this.markedAction ?? this.best ?? 0;
+      const place = this.mark ?? -move[0];
+      this.setMark(
+        (place + move[0] + length) % length,
+        (action + move[1] + this.cells.length) % this.cells.length,
+      );
+    });
+  }
+
+  setMark(mark, action) {
+    if (mark === this.mark && action === this.markedAction) return;
+    this.mark = mark;
+    this.markedAction = action;
+    if (mark === null) byId("bars-readout").setAttribute("aria-live", "off");
+    this.redraw();
+  }
+
+  setNote() {
+    const kind = this.kind();
+    setHidden(byId("view"), kind !== "frequencies");
+    setText(byId("spectrum-title"), kind === "frequencies" ? "Spectrum" : kind === "distribution" ? "Distribution" : "Values");
+    setText(byId("spectrum-note"), NOTES[kind === "frequencies" && this.weighted ? "weighted" : kind] ?? "");
+    this.holder.dataset.kind = kind;
+  }
+
+  show(message) {
+    this.message = message;
+    const agent = this.run.agents[message.agent];
+    if (agent !== this.agent) {
+      this.agent = agent;
+      for (const range of Object.values(this.ranges)) range.reset();
+      this.setMark(null, null);
+      this.setNote();
+      this.layout();
+    }
+    this.redraw();
+    this.fillTable();
+  }
+
+  /** Ranges that all actions share. */
+  measure(message, now) {
+    const kind = this.kind();
+    let [low, high] = [0, 0];
+    const take = (v) => {
+      if (!known(v)) return;
+      if (v < low) low = v;
+      if (v > high) high = v;
+    };
+    if (kind === "value") message.values.forEach(take);
+    else if (kind === "frequencies" && this.weighted) {
+      const weights = this.agent.outputs.weights ?? [];
+      for (const list of message.outputs) list.forEach((v, k) => take(v * (weights[k] ?? 1)));
+    } else for (const list of message.outputs) list.forEach(take);
+    const name = kind === "value" ? "value" : kind === "distribution" ? "probability" : this.weighted ? "weighted" : "outputs";
+    this.ranges[name].take(low, high, now);
+    return this.ranges[name];
+  }
+
+  draw(now) {
+    const { message } = this;
+    if (!message) return;
+    const { values } = message;
+    const kind = this.kind();
+    const full = Array.isArray(values) && Array.isArray(message.outputs);
+    this.holder.classList.toggle("stale", !full);
+    const legal = Array.isArray(message.legal) ? new Set(message.legal) : null;
+    let best = null;
+    if (full) {
+      values.forEach((v, k) => {
+        if (known(v) && (!legal || legal.has(k)) && (best === null || v > values[best])) best = k;
+      });
+      this.best = best;
+      this.kept = { values, outputs: message.outputs };
+    }
+    const range = full ? this.measure(message, now) : null;
+    this.cells.forEach((cell, k) => {
+      const chosen = message.action === k;
+      cell.box.classList.toggle("best", best === k);
+      cell.box.classList.toggle("chosen", chosen);
+      cell.box.classList.toggle("illegal", legal !== null && !legal.has(k));
+      const by = chosen ? message.chosen_by : "";
+      if (cell.box.dataset.by !== by) cell.box.dataset.by = by;
+      const words = [chosen ? BY[message.chosen_by] ?? "" : "", best === k ? "best" : "", legal && !legal.has(k) ? "illegal" : ""];
+      setText(cell.tag, words.filter((word) => word).join(" · "));
+      if (!full) return;
+      setText(cell.decoded, compact(values[k]));
+      setText(cell.behind, best === null || k === best ? "" : compact(values[k] - values[best]));
+      const at = {
+        outputs: message.outputs[k] ?? [], best: best === null ? null : message.outputs[best],
+        value: values[k], bestValue: best === null ? null : values[best],
+        range, isBest: best === k, axis: cell.axis, weighted: this.weighted,
+        weights: this.agent.outputs.weights ?? [], support: this.agent.outputs.support ?? [],
+        colour: safeColour(this.agent.colour), mark: this.mark,
+      };
+      if (kind === "frequencies") drawFrequencies(cell.surface, at);
+      else if (kind === "distribution" && at.support.length > 1) drawDistribution(cell.surface, at);
+      else drawValue(cell.surface, at);
+    });
+    this.readout();
+  }
+
+  readout() {
+    const node = byId("bars-readout");
+    const outputs = this.kept?.outputs?.[this.markedAction];
+    if (this.mark === null || !outputs || outputs[this.mark] === undefined) return setText(node, "\u00a0");
+    setText(node, this.run.actions[this.markedAction] + ", " + describe(this.kind(), outputs, this.mark, this.agent.outputs));
+  }
+
+  table() {
+    const { message } = this;
+    if (!message || !this.kept) return;
+    const rows = this.run.actions.map((name, k) => [
+      name, compact(this.kept.values[k]),
+      [message.action === k ? "chosen by " + message.chosen_by : "", this.best === k ? "best" : ""].filter((w) => w).join(", "),
+      (this.kept.outputs[k] ?? []).length <= 24 ? (this.kept.outputs[k] ?? []).map(compact).join(" ") : "",
+    ]);
+    fillTable(byId("bars-table"), "Values of the actions", ["Action", "Value", "Mark", "Outputs"], rows);
+  }
+}
