@@ -15,12 +15,25 @@ const EXAMPLES: &str = "\
 Examples:
   spectral demo                                    the tour: two tasks, four agents, a report
   spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 500000
+  spectral train --task 2048 --live                the same, and a page to see it learn
+  spectral watch runs/2048                         see a run: its curves, and its agents at play
   spectral report runs/2048                        figures and a table from a run's folder
   spectral reproduce                               the paper's figures, and what each of them needs
   spectral reproduce mini-fig3                     one of them in small: minutes on two cores
   spectral decompose 6.5                           the paper's figure 2, for any number
 
 Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 130 interrupted (resumable).";
+
+const WATCH: &str = "\
+Examples:
+  spectral watch runs/2048                       a page; the command prints its address
+  spectral watch runs/2048 --agent clipped-s2    another agent plays
+  spectral watch runs/2048 --terminal            in the terminal, for example over ssh
+
+The run may be finished, interrupted or at work. One that is at work is played by
+the model of its last checkpoint; `spectral train --live` shows the agents
+themselves. A page on another machine: ssh -L 8123:127.0.0.1:8123 that-machine,
+and there `spectral watch RUN --port 8123`. Ctrl-C ends it.";
 
 const REPORT: &str = "\
 Examples:
@@ -62,6 +75,9 @@ pub enum Command {
     Eval(EvalArgs),
     /// Watch a task being played, at random or by a trained agent: in the terminal, as a GIF or as PNG files
     Play(PlayArgs),
+    /// See a run on a page of this machine: its curves, and an agent of it that plays, with what it expects of each action
+    #[command(after_help = WATCH)]
+    Watch(WatchArgs),
     /// Write figures, tables and an HTML report from run directories
     #[command(after_help = REPORT)]
     Report(ReportArgs),
@@ -107,6 +123,8 @@ pub struct DemoArgs {
     /// Set any setting of both halves: key=value, or agent.NAME.key=value
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub live: LiveArgs,
     #[command(flatten)]
     pub table: TableArgs,
 }
@@ -160,6 +178,46 @@ pub struct TrainArgs {
     /// Print the plan and the memory it needs, and stop
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub live: LiveArgs,
+}
+
+/// Whether a run has a live page.
+#[derive(Debug, Args)]
+pub struct LiveArgs {
+    /// Serve a page on this machine where you see the agents play and learn; on this port [default: one that is free]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub live: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The run's folder
+    pub run: PathBuf,
+    /// The agent that plays first, such as spectral-s1 [default: the run's first]
+    #[arg(long)]
+    pub agent: Option<String>,
+    /// Show it in the terminal, without a page
+    #[arg(long)]
+    pub terminal: bool,
+    /// The page's port [default: one that is free]
+    #[arg(long, default_value_t = 0, hide_default_value = true, conflicts_with = "terminal")]
+    pub port: u16,
+    /// Open the page in this machine's browser
+    #[arg(long, conflicts_with = "terminal")]
+    pub open: bool,
+    /// Steps a second, 1 to 240 (15 is the speed of a real Atari)
+    #[arg(long, default_value_t = 15.0)]
+    pub speed: f64,
+    /// Probability of a random action
+    #[arg(long, default_value_t = 0.001)]
+    pub epsilon: f64,
+    /// The seed of task and random actions
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Steps after which a terminal ends [default: none]
+    #[arg(long, requires = "terminal")]
+    pub steps: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -178,6 +236,8 @@ pub struct ResumeArgs {
     /// Go on elsewhere: auto, cpu, cuda or cuda:N [default: as the run was started]
     #[arg(long)]
     pub device: Option<String>,
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 #[derive(Debug, Args)]
@@ -295,6 +355,8 @@ pub struct ReproduceArgs {
     /// Seconds of trial training from which the expected time is reckoned; 0 does without
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
+    #[command(flatten)]
+    pub live: LiveArgs,
     #[command(flatten)]
     pub table: TableArgs,
 }

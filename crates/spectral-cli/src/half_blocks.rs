@@ -15,7 +15,7 @@ const SPARE_ROWS: usize = 2;
 pub struct HalfBlocks {
     pace: Duration,
     due: Instant,
-    /// Columns and rows when it was last drawn, and the lines it took.
+    /// Columns and rows of the terminal when it was last drawn, and the lines it took.
     drawn: Option<((usize, usize), usize)>,
 }
 
@@ -28,23 +28,38 @@ impl HalfBlocks {
 
     /// Shows a picture with a line of text below it, when its time has come.
     pub fn show(&mut self, picture: &Picture, caption: &str) -> io::Result<()> {
-        let size = terminal_size::terminal_size()
-            .map_or(USUAL, |(columns, rows)| (columns.0.max(1).into(), rows.0.max(1).into()));
-        let (text, lines) = render(picture, size, caption);
+        let (columns, rows) = terminal();
+        let mut lines = picture_lines(picture, (columns, rows.saturating_sub(SPARE_ROWS).max(1)));
+        lines.push(caption.chars().take(columns.saturating_sub(1)).collect());
+        self.show_lines(&lines, (columns, rows))
+    }
+
+    /// Shows lines, each no wider than the terminal of this size, when their time has come.
+    pub fn show_lines(&mut self, lines: &[String], size: (usize, usize)) -> io::Result<()> {
         let start = match self.drawn {
             None => "\x1b[?25l".to_owned(),
-            Some((before, lines)) if before == size => format!("\x1b[{lines}A\r"),
+            Some((before, drawn)) if before == size && drawn == lines.len() => format!("\x1b[{drawn}A\r"),
             // The lines of a window that changed its width are not where they were.
             Some(_) => "\x1b[2J\x1b[H".to_owned(),
         };
-        self.drawn = Some((size, lines));
+        self.drawn = Some((size, lines.len()));
         std::thread::sleep(self.due.saturating_duration_since(Instant::now()));
         self.due = Instant::now().max(self.due) + self.pace;
+        let mut text = start;
+        for line in lines {
+            text.push_str(line);
+            text.push_str("\x1b[K\n");
+        }
         let mut out = io::stdout().lock();
-        out.write_all(start.as_bytes())?;
         out.write_all(text.as_bytes())?;
         out.flush()
     }
+}
+
+/// Columns and rows of the terminal.
+pub fn terminal() -> (usize, usize) {
+    terminal_size::terminal_size()
+        .map_or(USUAL, |(columns, rows)| (columns.0.max(1).into(), rows.0.max(1).into()))
 }
 
 impl Drop for HalfBlocks {
@@ -57,12 +72,11 @@ impl Drop for HalfBlocks {
     }
 }
 
-/// The picture as text, shrunk to fit, and how many lines it takes with its caption.
-fn render(picture: &Picture, (columns, rows): (usize, usize), caption: &str) -> (String, usize) {
-    let (width, height) = fitted(picture, columns, rows.saturating_sub(SPARE_ROWS).max(1) * 2);
-    let mut text = String::new();
-    let lines = height.div_ceil(2);
-    for line in 0..lines {
+/// The picture as lines of text, shrunk to fit so many columns and lines.
+pub fn picture_lines(picture: &Picture, (columns, most): (usize, usize)) -> Vec<String> {
+    let (width, height) = fitted(picture, columns, most * 2);
+    let line = |line: usize| {
+        let mut text = String::new();
         let mut before: Option<(Colour, Option<Colour>)> = None;
         for column in 0..width {
             let upper = mean(picture, (column, width), (2 * line, height));
@@ -80,15 +94,13 @@ fn render(picture: &Picture, (columns, rows): (usize, usize), caption: &str) -> 
             }
             text.push('▀');
         }
-        text.push_str("\x1b[0m\x1b[K\n");
-    }
-    text.extend(caption.chars().take(columns.saturating_sub(1)));
-    text.push_str("\x1b[K\n");
-    (text, lines + 1)
+        text + "\x1b[0m"
+    };
+    (0..height.div_ceil(2)).map(line).collect()
 }
 
 /// The largest size of the picture's shape that fits; never larger than it is.
-fn fitted(picture: &Picture, columns: usize, rows: usize) -> (usize, usize) {
+pub(crate) fn fitted(picture: &Picture, columns: usize, rows: usize) -> (usize, usize) {
     let (width, height) = (picture.width.max(1), picture.height.max(1));
     if width <= columns && height <= rows {
         (width, height)
@@ -126,11 +138,8 @@ mod tests {
         let mut picture = Picture::default();
         picture.start(2, 3, [0; 3]);
         picture.rectangle(0, 0, 2, 1, [10, 20, 30]);
-        let (text, lines) = render(&picture, (80, 24), "score 3");
-        assert_eq!(lines, 3);
-        let expected = "\x1b[38;2;10;20;30;48;2;0;0;0m▀▀\x1b[0m\x1b[K\n\
-                        \x1b[38;2;0;0;0;49m▀▀\x1b[0m\x1b[K\nscore 3\x1b[K\n";
-        assert_eq!(text, expected);
+        let expected = ["\x1b[38;2;10;20;30;48;2;0;0;0m▀▀\x1b[0m", "\x1b[38;2;0;0;0;49m▀▀\x1b[0m"];
+        assert_eq!(picture_lines(&picture, (80, 22)), expected);
     }
 
     #[test]

@@ -23,7 +23,23 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 assets! {
     "/" HTML "index.html";
     "/style.css" CSS "style.css";
+    "/app/bars.js" SCRIPT "app/bars.js";
+    "/app/connection.js" SCRIPT "app/connection.js";
+    "/app/controls.js" SCRIPT "app/controls.js";
+    "/app/curves.js" SCRIPT "app/curves.js";
+    "/app/dom.js" SCRIPT "app/dom.js";
+    "/app/format.js" SCRIPT "app/format.js";
+    "/app/frequencies.js" SCRIPT "app/frequencies.js";
+    "/app/game.js" SCRIPT "app/game.js";
+    "/app/health.js" SCRIPT "app/health.js";
+    "/app/heat.js" SCRIPT "app/heat.js";
+    "/app/keys.js" SCRIPT "app/keys.js";
     "/app/main.js" SCRIPT "app/main.js";
+    "/app/scale.js" SCRIPT "app/scale.js";
+    "/app/series.js" SCRIPT "app/series.js";
+    "/app/spectrum.js" SCRIPT "app/spectrum.js";
+    "/app/surface.js" SCRIPT "app/surface.js";
+    "/app/theme.js" SCRIPT "app/theme.js";
 }
 
 #[cfg(test)]

@@ -19,21 +19,25 @@ impl Link {
     /// Writes the file. Without it the page is as good, so it is no error if it cannot be written.
     pub(crate) fn create(dir: &RunDir, url: &str) -> Option<Self> {
         let path = dir.path().join(LIVE_FILE);
-        // One that a killed process left behind; never written through, whatever it is.
-        let _ = std::fs::remove_file(&path);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).ok()?;
-        let text = format!(
-            "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Live page</title>\n\
-             <meta http-equiv=\"refresh\" content=\"0; url={url}\">\n\
-             <p><a href=\"{url}\">The live page of this run</a>, while it trains on this machine.\n"
-        );
-        file.write_all(text.as_bytes()).ok()?;
+        write_link(&path, url).ok()?;
         Some(Link(path))
     }
+}
+
+/// Writes a file that leads a browser to this address, and that nobody but its owner can read. One that is there is replaced,
+/// never written through.
+pub fn write_link(path: &Path, url: &str) -> std::io::Result<()> {
+    let _ = std::fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let text = format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Live page</title>\n\
+         <meta http-equiv=\"refresh\" content=\"0; url={url}\">\n\
+         <p><a href=\"{url}\">The live page of this run</a>, while it is served on this machine.\n"
+    );
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 impl Drop for Link {

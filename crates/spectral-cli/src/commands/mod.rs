@@ -12,6 +12,7 @@ mod reproduce;
 #[cfg(feature = "atari")]
 mod roms;
 mod train;
+mod watch;
 
 use crate::args::{Arguments, Command};
 use crate::failure::{Failure, SUCCESS};
@@ -27,6 +28,7 @@ pub fn run(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Resume(args) => train::resume(&args, registry),
         Command::Eval(args) => eval::run(&args, registry),
         Command::Play(args) => play::run(&args, registry),
+        Command::Watch(args) => watch::run(&args, registry),
         Command::Report(args) => report::run(&args, registry),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Tasks(args) => lists::tasks(&args, registry),

@@ -115,7 +115,7 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
         return Err(Failure::usage("a run is played in the mode and difficulty that it was trained in"));
     }
     let (dir, file) = RunDir::open(run, registry)?;
-    let agent = chosen(&file.plan, args.agent.as_deref(), run)?;
+    let agent = agent_number(&file.plan, args.agent.as_deref(), run)?;
     if !dir.finished() {
         note!("{} is not at its planned end: a model it has is that of an earlier end", run.display());
     }
@@ -125,7 +125,7 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
 }
 
 /// The number of the agent of this id; a run with a single agent needs none to be named.
-fn chosen(plan: &Plan, id: Option<&str>, run: &Path) -> Result<usize, Failure> {
+pub(crate) fn agent_number(plan: &Plan, id: Option<&str>, run: &Path) -> Result<usize, Failure> {
     let ids = || plan.agents.iter().map(|agent| agent.id.as_str());
     let list = || ids().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
     let Some(id) = id else {

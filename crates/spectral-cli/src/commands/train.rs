@@ -1,12 +1,14 @@
 //! `spectral train` and `spectral resume`.
 
-use crate::args::{ResumeArgs, TrainArgs};
+use crate::args::{LiveArgs, ResumeArgs, TrainArgs};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::progress::{Progress, duration};
 use crate::table::count;
 use crate::typed::{command_line, program};
 use spectral_agent::settings::{Setting, SettingError};
+use spectral_live::LivePage;
+use spectral_train::checkpoint::Cost;
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
 use spectral_train::devices::DeviceChoice;
@@ -15,7 +17,7 @@ use spectral_train::machine::{Hardware, human_bytes};
 use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::Status;
-use spectral_train::trainer::{Resumption, Trainer};
+use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -48,7 +50,7 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
     let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
-    work(&mut trainer)
+    work(&mut trainer, &args.live)
 }
 
 /// Goes on with a run.
@@ -65,7 +67,7 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
     };
     let mut trainer = Trainer::resume(&args.run, registry, how)?;
     note!("resuming {}", args.run.display());
-    work(&mut trainer)
+    work(&mut trainer, &args.live)
 }
 
 /// Says what a run will do and need, and refuses what does not fit.
@@ -81,12 +83,35 @@ pub fn announce(run: &ResolvedRun) -> Result<(), Failure> {
     Ok(memory.check()?)
 }
 
-/// Trains to the end or to the first Ctrl-C, and says how it ended.
-pub fn work(trainer: &mut Trainer) -> Result<u8, Failure> {
+/// Tells two observers.
+struct Both<'a>(&'a dyn Observer, &'a dyn Observer);
+
+impl Observer for Both<'_> {
+    fn tick(&self, progress: &[AgentProgress]) {
+        self.0.tick(progress);
+        self.1.tick(progress);
+    }
+
+    fn checkpoint(&self, cost: Cost) {
+        self.0.checkpoint(cost);
+        self.1.checkpoint(cost);
+    }
+}
+
+/// Trains to the end or to the first Ctrl-C, with a live page if one is wanted, and says how it ended.
+pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
     trainer.notes().iter().for_each(|note| note!("{note}"));
+    let page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
+    if let Some(page) = &page {
+        note!("live page, for a browser on this machine: {}", page.url());
+    }
     let progress = Progress::new(trainer.plan());
     trainer.set_control(interrupt().clone());
-    let outcome = trainer.run_watched(&progress);
+    let outcome = match &page {
+        Some(page) => trainer.run_watched(&Both(&progress, page)),
+        None => trainer.run_watched(&progress),
+    };
+    drop(page);
     progress.finish();
     let path = trainer.dir().path().display().to_string();
     let outcome = outcome.map_err(|error| {

@@ -8,7 +8,7 @@ mod outline;
 use super::notes;
 use super::report::print_summary;
 use super::train::{announce, interrupt, work};
-use crate::args::ReproduceArgs;
+use crate::args::{LiveArgs, ReproduceArgs};
 use crate::failure::{AGENT_STOPPED, DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::typed::command_line;
@@ -69,7 +69,7 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
         if populations > 1 {
             note!("population {} of {populations}", number + 1);
         }
-        match train(job, registry)? {
+        match train(job, registry, &args.live)? {
             INTERRUPTED => return Ok(interrupted()),
             code => stopped |= code == AGENT_STOPPED,
         }
@@ -86,7 +86,7 @@ fn interrupted() -> u8 {
 }
 
 /// Trains one population to its end.
-fn train(job: Job, registry: &Registry) -> Result<u8, Failure> {
+fn train(job: Job, registry: &Registry, live: &LiveArgs) -> Result<u8, Failure> {
     announce(&job.run)?;
     let RunSettings { threads, device, .. } = job.run.plan.run;
     let go_on = |frames| {
@@ -98,7 +98,7 @@ fn train(job: Job, registry: &Registry) -> Result<u8, Failure> {
         Work::Resume => go_on(None)?,
         Work::Extend(frames) => go_on(Some(frames))?,
     };
-    work(&mut trainer)
+    work(&mut trainer, live)
 }
 
 /// Writes the report from the runs that belong to the experiment, and prints what it found.
