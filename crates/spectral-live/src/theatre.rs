@@ -95,6 +95,11 @@ impl Controls {
 }
 
 impl Wishes {
+    /// What a page shows of them.
+    fn looks(&self) -> impl PartialEq {
+        (self.agent, self.paused, self.human, self.speed.to_bits(), self.epsilon.to_bits())
+    }
+
     fn set(&mut self, key: &str, value: &Value, ids: &[String], actions: usize) -> Result<(), String> {
         let flag = || value.as_bool().ok_or(format!("{key} must be true or false"));
         let within = |range: std::ops::RangeInclusive<f64>| {
@@ -151,7 +156,7 @@ pub(crate) fn play(run: &ResolvedRun, mut performance: Performance, controls: &C
         }
         shown.publish(&stage, &performance, &scene, &wishes, over || wishes.paused || waits);
         due = due.max(Instant::now() - PICTURE_TIME) + Duration::from_secs_f64(1.0 / wishes.speed);
-        match stage.wait(due, over, &performance) {
+        match stage.wait(due, over, &performance, &wishes) {
             Next::Again => {}
             Next::Step(_) if over => performance.restart(),
             Next::Step(action) => performance.step(action),
@@ -193,15 +198,15 @@ impl Stage<'_> {
         now
     }
 
-    /// Waits for the time of the next step, or for somebody who wants something.
-    fn wait(&self, due: Instant, over: bool, performance: &Performance) -> Next {
+    /// Waits for the time of the next step, or for somebody who wants something else than what is shown.
+    fn wait(&self, due: Instant, over: bool, performance: &Performance, shown: &Wishes) -> Next {
         let until = if over { Instant::now() + CURTAIN } else { due };
         let mut wishes = self.controls.lock();
         loop {
             if self.feed.has_ended() || !self.feed.is_watched(0) {
                 return Next::Again;
             }
-            if wishes.restart || performance.agent() != wishes.agent {
+            if wishes.restart || wishes.looks() != shown.looks() {
                 return Next::Again;
             }
             let legal = |action: &usize| performance.allows(*action);
@@ -220,16 +225,9 @@ impl Stage<'_> {
                 return Next::Step(self.human_action(&mut wishes, performance));
             }
             let rest = if wishes.paused || waits { IDLE_TIME } else { until.duration_since(now) };
-            let before = (wishes.paused, wishes.human, wishes.epsilon.to_bits());
-            wishes = self
-                .controls
-                .changed
-                .wait_timeout(wishes, rest.min(IDLE_TIME))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-            if before != (wishes.paused, wishes.human, wishes.epsilon.to_bits()) {
-                return Next::Again;
-            }
+            let changed = &self.controls.changed;
+            let waited = changed.wait_timeout(wishes, rest.min(IDLE_TIME));
+            wishes = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

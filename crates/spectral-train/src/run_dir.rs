@@ -165,7 +165,7 @@ impl RunDir {
 
     /// Rewrites `state.toml`.
     pub fn write_state(&self, status: Status, seconds: f64, agents: &[AgentState]) -> Result<(), TrainError> {
-        let mut text = format!("status = \"{}\"\nseconds = {seconds:.1}\n", status.name());
+        let mut text = format!("status = \"{}\"\nseconds = {seconds:.3}\n", status.name());
         for agent in agents {
             let state = match (&agent.stopped, agent.finished) {
                 (Some(_), _) => "stopped",
