@@ -6,13 +6,15 @@ import { label, line } from "./surface.js";
 import { frequencyColour, theme } from "./theme.js";
 
 const AXIS = 26;
+/** Room for the numbers of the vertical axis. */
+export const GUTTER = 36;
 
 /** Bars of the frequencies. `at` has: outputs, best, weights, weighted, range, isBest, axis, mark. */
 export function drawFrequencies(surface, at) {
   const c = surface.start();
   if (!c) return;
   const count = at.outputs.length;
-  const [left, right] = [28, 2];
+  const [left, right] = [GUTTER, 2];
   const bottom = surface.height - (at.axis ? AXIS : 3);
   const top = 5;
   const wide = (surface.width - left - right) / count;
@@ -24,11 +26,11 @@ export function drawFrequencies(surface, at) {
   };
   const zero = Math.round(y(0)) + 0.5;
 
-  const room = Math.max(1, Math.floor((bottom - top) / 22));
+  const room = Math.max(1, Math.floor((bottom - top) / 34));
   const marks = at.weighted ? symlogTicks(at.range.low, at.range.high, room) : ticks(at.range.low, at.range.high, room);
   for (const tick of marks) {
     const height = Math.round(y(tick)) + 0.5;
-    if (tick !== 0) line(c, left, height, surface.width - right, height, theme.grid);
+    if (tick !== 0) line(c, left, height, surface.width - right, height, Math.abs(tick) === 1 ? theme.rule : theme.grid);
     label(c, short(tick), left - 5, Math.min(bottom - 3, Math.max(top + 3, height)), "right");
   }
 
@@ -42,14 +44,14 @@ export function drawFrequencies(surface, at) {
       c.fillRect(x, top, wide, bottom - top);
     }
     const end = y(value);
-    c.globalAlpha = at.isBest ? 1 : 0.62;
+    c.globalAlpha = at.isBest ? 1 : theme.dark ? 0.66 : 0.55;
     c.fillStyle = frequencyColour(k, count);
     c.fillRect(x + gap / 2, Math.min(zero, end), wide - gap, Math.max(0.75, Math.abs(end - zero)));
     c.globalAlpha = 1;
     // Where the best action's bar ends, so that small differences can be seen.
     if (at.best && !at.isBest) {
       const other = y(at.best[k] * (at.weighted ? at.weights[k] ?? 1 : 1));
-      if (Math.abs(other - end) > 0.7) line(c, x + gap / 2, other, x + wide - gap / 2, other, theme.ink, 1.25);
+      if (Math.abs(other - end) > 0.7) line(c, x + gap / 2, other, x + wide - gap / 2, other, theme.ink);
     }
   }
   line(c, left, zero, surface.width - right, zero, theme.muted);
@@ -58,20 +60,22 @@ export function drawFrequencies(surface, at) {
 
 /** Numbers of the frequencies, and what each counts, below. */
 export function frequencyAxis(c, left, wide, bottom, weights) {
-  const count = weights.length;
-  const every = [1, 2, 5, 10, 20].find((step) => step * wide >= 30) ?? 20;
-  const size = c.font;
-  for (let k = 0; k < count; k++) {
+  const spaced = (room) => [1, 2, 5, 10, 20, 30, 60].find((step) => step * wide >= room) ?? 60;
+  const [numbers, counts] = [spaced(17), spaced(46)];
+  const end = left + wide * weights.length;
+  let used = -100;
+  for (let k = 0; k < weights.length; k++) {
     const x = left + (k + 0.5) * wide;
-    if (k % every === 0) {
-      label(c, String(k), x, bottom + 8, "center", theme.ink);
-      label(c, "×" + short(roundWeight(weights[k])), x, bottom + 20, "center");
-    }
+    if (k % numbers === 0) label(c, String(k), x, bottom + 8, "center", theme.ink);
+    if (k % counts !== 0) continue;
+    const text = "×" + short(weights[k]);
+    const half = c.measureText(text).width / 2;
+    const at = Math.min(x, end - half);
+    if (at - half < used + 4) continue;
+    used = at + half;
+    label(c, text, at, bottom + 20, "center");
   }
-  c.font = size;
 }
-
-const roundWeight = (weight) => Number(weight.toPrecision(2));
 
 /** Probabilities over the support, with the mean. */
 export function drawDistribution(surface, at) {
@@ -85,10 +89,14 @@ export function drawDistribution(surface, at) {
   const x = (k) => left + (count > 1 ? k / (count - 1) : 0.5) * span;
   const y = (p) => bottom - (Math.min(p, at.range.high) / at.range.high) * (bottom - top);
 
-  const every = Math.max(1, Math.round((count - 1) / Math.max(2, Math.floor(span / 56))));
-  for (let k = 0; k < count; k += every) {
-    line(c, x(k), top, x(k), bottom, theme.grid);
-    if (at.axis) label(c, short(at.support[k]), Math.max(14, Math.min(surface.width - 16, x(k))), bottom + 10, "center");
+  let before = -100;
+  for (const tick of ticks(at.support[0], at.support[count - 1], Math.max(2, Math.floor(span / 64)))) {
+    const here = x(supportPlace(at.support, tick));
+    // A support that is not even brings its ticks close together somewhere.
+    if (here - before < 38) continue;
+    before = here;
+    line(c, Math.round(here) + 0.5, top, Math.round(here) + 0.5, bottom, theme.grid);
+    if (at.axis) label(c, short(tick), Math.max(12, Math.min(surface.width - 14, here)), bottom + 10, "center");
   }
   const shape = new Path2D();
   shape.moveTo(x(0), bottom);
@@ -138,7 +146,7 @@ export function drawValue(surface, at) {
     line(c, Math.round(x(tick)) + 0.5, 2, Math.round(x(tick)) + 0.5, bottom, tick === 0 ? theme.muted : theme.grid);
     if (at.axis) label(c, short(tick), Math.max(10, x(tick)), bottom + 10, "center");
   }
-  const height = Math.min(30, (bottom - 2) * 0.72);
+  const height = Math.min(48, (bottom - 2) * 0.66);
   const y = 2 + (bottom - 2 - height) / 2;
   c.fillStyle = at.colour;
   c.globalAlpha = at.isBest ? 1 : 0.5;
