@@ -68,6 +68,7 @@ export class Controls {
     epsilon.addEventListener("change", () => this.send({ epsilon: epsilonOf(epsilon.value) }));
 
     setText(byId("keys-help"), this.keys.help(this.run.actions, this.run.rest_action));
+    byId("pad").classList.toggle("few", this.run.actions.length <= 4);
     byId("pad").replaceChildren(...this.run.actions.map((name, k) => this.padButton(name, k)));
 
     addEventListener("keydown", (event) => this.keyDown(event));

@@ -1,6 +1,6 @@
 // The game's picture and the numbers beside it.
 
-import { byId, setHidden, setText } from "./dom.js";
+import { byId, onWidth, setHidden, setText } from "./dom.js";
 import { compact, score, signed, whole } from "./format.js";
 
 const canvas = byId("picture");
@@ -49,7 +49,7 @@ function fit() {
   canvas.style.height = (height * scale) / ratio + "px";
 }
 
-new ResizeObserver(fit).observe(stage);
+onWidth(stage, fit);
 addEventListener("resize", fit);
 
 export function drawGame(message, bytes, run) {
@@ -62,6 +62,7 @@ export function drawGame(message, bytes, run) {
       shape = [width, height];
       canvas.width = width;
       canvas.height = height;
+      byId("first").classList.toggle("broad", width >= 160 && height > 150);
       fit();
     }
     context.putImageData(image, 0, 0);

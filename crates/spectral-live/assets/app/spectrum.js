@@ -1,7 +1,7 @@
 // The spectrum: one cell per action with its name, its value and its drawing.
 
 import { GUTTER, describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
-import { byId, element, fillTable, safeColour, setHidden, setText } from "./dom.js";
+import { byId, element, fillTable, onWidth, safeColour, setHidden, setText } from "./dom.js";
 import { compact, known } from "./format.js";
 import { SlowRange } from "./scale.js";
 import { drawing, Surface } from "./surface.js";
@@ -27,7 +27,7 @@ export class Spectrum {
     this.fillTable = drawing(1000, () => this.table());
     this.holder = byId("bars");
     this.cells = run.actions.map((name, k) => this.cell(name, k));
-    new ResizeObserver(() => this.layout()).observe(this.holder);
+    onWidth(this.holder, () => this.layout());
     this.layout();
     this.wire();
   }
@@ -194,6 +194,7 @@ export class Spectrum {
     cell.box.classList.toggle("best", best === k);
     cell.box.classList.toggle("chosen", chosen);
     cell.box.classList.toggle("illegal", illegal);
+    cell.illegal = illegal;
     const by = chosen ? message.chosen_by : "";
     if (cell.box.dataset.by !== by) cell.box.dataset.by = by;
     const words = [chosen ? BY[by] ?? "" : "", best === k ? "best" : "", illegal ? "illegal" : ""];
@@ -205,7 +206,7 @@ export class Spectrum {
     const { best, agent } = this;
     if (this.words) {
       setText(cell.decoded, compact(values[k]));
-      setText(cell.behind, best === null || k === best ? "" : "Δ " + compact(values[k] - values[best]));
+      setText(cell.behind, best === null || k === best || cell.illegal ? "" : "Δ " + compact(values[k] - values[best]));
     }
     const at = {
       outputs: outputs[k] ?? [], best: best === null ? null : outputs[best],
