@@ -28,6 +28,8 @@ export function drawFrequencies(surface, at) {
 
   const room = Math.max(1, Math.floor((bottom - top) / 34));
   const marks = at.weighted ? symlogTicks(at.range.low, at.range.high, room) : ticks(at.range.low, at.range.high, room);
+  // There is always a number beside 0 to read the scale by.
+  if (!marks.some((tick) => tick > 0) && at.range.high > 0) marks.push(at.range.high);
   for (const tick of marks) {
     const height = Math.round(y(tick)) + 0.5;
     if (tick !== 0) line(c, left, height, surface.width - right, height, Math.abs(tick) === 1 ? theme.rule : theme.grid);
