@@ -41,7 +41,7 @@ function fit() {
   if (width === 0) return;
   const wide = width === 160 && height >= 190 ? 2 : 1;
   const ratio = devicePixelRatio || 1;
-  const room = stage.clientWidth;
+  const room = stage.clientWidth - 2 * parseFloat(getComputedStyle(stage).paddingLeft);
   const tall = Math.min(innerHeight * 0.56, 460);
   const most = Math.min((room * ratio) / (width * wide), (tall * ratio) / height);
   const scale = most >= 1 ? Math.floor(most) : most;

@@ -174,10 +174,11 @@ export class Spectrum {
     const { kept } = this;
     this.holder.classList.toggle("stale", !kept || now - kept.at > 1500);
     const legal = Array.isArray(message.legal) ? new Set(message.legal) : null;
+    const before = this.best;
     this.best = kept ? bestOf(kept.values, legal) : null;
     const range = kept ? this.measure(kept, now) : null;
-    // Numbers that change more often can be neither read nor cheaply laid out.
-    this.words = now - (this.wordsAt ?? -1e9) > 95;
+    // Numbers that change more often can be neither read nor cheaply laid out, but they must agree with the marks.
+    this.words = this.best !== before || now - (this.wordsAt ?? -1e9) > 95;
     if (this.words) this.wordsAt = now;
     this.cells.forEach((cell, k) => {
       this.marks(cell, k, legal);

@@ -309,6 +309,42 @@ def test_names_of_the_small_tasks(b):
         assert len(mock.posts) == mark, "there is no such action"
 
 
+def test_key_names_and_numbers(b):
+    with page(b, Mock()):
+        played = b.eval("""import('/app/keys.js').then(({ Keys }) => {
+            const play = (names, ...codes) => { const keys = new Keys(names); for (const code of codes) keys.press({code}); return keys.action(); };
+            const ale = ['NOOP', 'FIRE', 'UP', 'RIGHTFIRE', 'Down_Left'];
+            return [play(ale, 'Space'), play(ale, 'ArrowRight', 'Space'), play(ale, 'KeyS', 'KeyA'), play(ale, 'ArrowRight'),
+                play(ale, 'KeyW', 'Space'), play(ale, 'Digit1'), play(['cash', 'steady'], 'Digit2'), play(['cash'], 'ArrowUp'),
+                play(['left', 'stay', 'right'], 'ArrowLeft', 'ArrowRight'), play(['left', 'stay', 'right'], 'KeyW')]; })""")
+        # Up and fire without "upfire": the key pressed last decides.
+        assert played == [1, 3, 4, None, 1, 0, 1, None, 2, None], played
+        texts = b.eval("""import('/app/format.js').then(({ compact, short, duration, percent }) => [
+            compact(1234567), compact(-0.1234), compact(999.7), compact(null), compact(0), compact(45678), compact(2 ** 60),
+            short(1e6), short(150000), short(0.25), duration(7500), duration(null), percent(1e-6), percent(0.5)])""")
+        assert texts == ["1.23M", "−0.123", "1.00k", "–", "0", "45.7k", "1.15e+18", "1M", "150k", "0.25", "2 h 05 min", "–",
+                         "0.0001%", "50%"], texts
+
+
+def test_numbers_agree_with_marks(b):
+    with page(b, Mock()):
+        for _ in range(20):
+            odd = b.eval("""[...document.querySelectorAll('#bars .cell')].filter((cell) =>
+                cell.classList.contains('best') !== (cell.querySelector('.behind').textContent === '')).length""")
+            assert odd == 0, "the best action has a difference to the best"
+            time.sleep(0.05)
+
+
+def test_picture_fits_its_stage(b):
+    for width in (1280, 1000, 400, 1920):
+        with page(b, Mock(actions=18), width=width):
+            over = b.eval("""(() => { const s = document.querySelector('#stage'); const p = document.querySelector('#picture').getBoundingClientRect();
+                const r = s.getBoundingClientRect(); return p.left < r.left || p.right > r.right || p.bottom > r.bottom; })()""")
+            assert not over, f"at {width}"
+            size = b.eval("(() => { const p = document.querySelector('#picture').getBoundingClientRect(); return [p.width, p.height]; })()")
+            assert size[0] % 320 == 0 and size[1] % 210 == 0, size
+
+
 def test_film(b):
     for mode in ("training", "playing"):
         with page(b, Mock(mode=mode)):
