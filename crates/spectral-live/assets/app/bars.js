@@ -79,32 +79,84 @@ export function frequencyAxis(c, left, wide, bottom, weights) {
   }
 }
 
-/** Probabilities over the support, with the mean. */
+/** The part of the support where there is some probability: grows at once, shrinks slowly. */
+export class Window {
+  constructor() {
+    this.low = Infinity;
+    this.high = -Infinity;
+    this.at = 0;
+  }
+
+  take(outputs, count, now) {
+    let [low, high] = [count - 1, 0];
+    for (const list of outputs) {
+      list.forEach((p, k) => {
+        if (!(p > 0.002)) return;
+        if (k < low) low = k;
+        if (k > high) high = k;
+      });
+    }
+    const least = Math.min(12, count - 1);
+    const middle = low <= high ? (low + high) / 2 : (count - 1) / 2;
+    const half = Math.max(least, (high - low) * 1.15 + 2) / 2;
+    const fade = 1 - 0.5 ** (Math.min(now - this.at, 1000) / 4000);
+    this.at = now;
+    const [first, last] = [Math.max(0, middle - half), Math.min(count - 1, middle + half)];
+    this.low = first < this.low ? first : this.low + (first - this.low) * fade;
+    this.high = last > this.high ? last : this.high + (last - this.high) * fade;
+  }
+}
+
+/** Round values of the support with room between them: even ones, or 1, 2 and 5 times powers of ten if it is not even. */
+function supportTicks(support, low, high, x) {
+  const [first, last] = [supportValue(support, low), supportValue(support, high)];
+  const steps = [support[1] - support[0], support[support.length >> 1] - support[(support.length >> 1) - 1]];
+  const even = Math.abs(steps[0] - steps[1]) < 0.3 * Math.abs(steps[1]);
+  const found = [];
+  const offer = (value) => {
+    const here = x(supportPlace(support, value));
+    if (value < first || value > last || found.some((one) => Math.abs(one.x - here) < 46)) return;
+    found.push({ value, x: here });
+  };
+  if (even) ticks(first, last, Math.max(2, (x(high) - x(low)) / 64)).forEach(offer);
+  else {
+    offer(0);
+    for (let power = -3; power < 15; power++) {
+      for (const step of [1, 2, 5]) {
+        offer(step * 10 ** power);
+        offer(-step * 10 ** power);
+      }
+    }
+  }
+  return found;
+}
+
+/** Probabilities over the support, with the mean. `at.window` is the part of the support that is shown. */
 export function drawDistribution(surface, at) {
   const c = surface.start();
   if (!c) return;
   const [left, right] = [6, 6];
   const bottom = surface.height - (at.axis ? 16 : 3);
   const top = 5;
-  const count = at.outputs.length;
+  const { low, high } = at.window;
   const span = surface.width - left - right;
-  const x = (k) => left + (count > 1 ? k / (count - 1) : 0.5) * span;
+  const x = (k) => left + ((k - low) / (high - low || 1)) * span;
   const y = (p) => bottom - (Math.min(p, at.range.high) / at.range.high) * (bottom - top);
 
-  let before = -100;
-  for (const tick of ticks(at.support[0], at.support[count - 1], Math.max(2, Math.floor(span / 64)))) {
-    const here = x(supportPlace(at.support, tick));
-    // A support that is not even brings its ticks close together somewhere.
-    if (here - before < 38) continue;
-    before = here;
-    line(c, Math.round(here) + 0.5, top, Math.round(here) + 0.5, bottom, theme.grid);
-    if (at.axis) label(c, short(tick), Math.max(12, Math.min(surface.width - 14, here)), bottom + 10, "center");
+  for (const tick of supportTicks(at.support, low, high, x)) {
+    line(c, Math.round(tick.x) + 0.5, top, Math.round(tick.x) + 0.5, bottom, theme.grid);
+    if (at.axis) label(c, short(tick.value), Math.max(12, Math.min(surface.width - 14, tick.x)), bottom + 10, "center");
   }
+  c.save();
+  c.beginPath();
+  c.rect(left, 0, span, bottom + 1);
+  c.clip();
   const shape = new Path2D();
-  shape.moveTo(x(0), bottom);
-  at.outputs.forEach((p, k) => shape.lineTo(x(k), y(p)));
+  const [first, last] = [Math.floor(low), Math.min(at.outputs.length - 1, Math.ceil(high))];
+  shape.moveTo(x(first), bottom);
+  for (let k = first; k <= last; k++) shape.lineTo(x(k), y(at.outputs[k]));
   const edge = new Path2D(shape);
-  shape.lineTo(x(count - 1), bottom);
+  shape.lineTo(x(last), bottom);
   shape.closePath();
   c.fillStyle = at.colour;
   c.globalAlpha = at.isBest ? 0.75 : 0.36;
@@ -114,17 +166,23 @@ export function drawDistribution(surface, at) {
   c.lineWidth = 1.25;
   c.stroke(edge);
   c.globalAlpha = 1;
+  c.restore();
   line(c, left, bottom + 0.5, surface.width - right, bottom + 0.5, theme.muted);
-  const mean = x(supportPlace(at.support, at.value));
+  const mean = Math.min(surface.width - right, Math.max(left, x(supportPlace(at.support, at.value))));
   c.setLineDash([3, 2]);
   line(c, mean, top, mean, bottom, theme.ink, 1.5);
   c.setLineDash([]);
-  if (at.mark !== null && at.mark < count) {
+  if (at.mark !== null && at.mark >= low && at.mark <= high) {
     c.fillStyle = theme.ink;
     c.beginPath();
     c.arc(x(at.mark), y(at.outputs[at.mark]), 3, 0, 7);
     c.fill();
   }
+}
+
+function supportValue(support, place) {
+  const k = Math.min(support.length - 2, Math.max(0, Math.floor(place)));
+  return support[k] + (support[k + 1] - support[k]) * (place - k);
 }
 
 /** Where a value lies among the values of the support, as a place that need not be whole. */

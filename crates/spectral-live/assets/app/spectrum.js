@@ -1,6 +1,6 @@
 // The spectrum: one cell per action with its name, its value and its drawing.
 
-import { GUTTER, describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
+import { GUTTER, Window, describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
 import { byId, element, fillTable, onWidth, safeColour, setHidden, setText } from "./dom.js";
 import { compact, known } from "./format.js";
 import { SlowRange } from "./scale.js";
@@ -94,7 +94,7 @@ export class Spectrum {
       const bars = this.kind() === "frequencies";
       const [left, right] = bars ? [GUTTER, 2] : [6, 6];
       const share = (event.offsetX - left) / (cell.surface.width - left - right);
-      const place = bars ? Math.floor(share * outputs.length) : Math.round(share * (outputs.length - 1));
+      const place = bars ? Math.floor(share * outputs.length) : Math.round(this.window.low + share * (this.window.high - this.window.low));
       this.setMark(Math.min(outputs.length - 1, Math.max(0, place)), this.cells.indexOf(cell));
     });
     this.holder.addEventListener("pointerleave", () => this.setMark(null, null));
@@ -138,6 +138,7 @@ export class Spectrum {
     if (agent !== this.agent) {
       this.agent = agent;
       this.kept = null;
+      this.window = new Window();
       for (const range of Object.values(this.ranges)) range.reset();
       this.setMark(null, null);
       this.setNote();
@@ -163,6 +164,7 @@ export class Spectrum {
     } else for (const list of message.outputs) list.forEach(take);
     const name = kind === "value" ? "value" : kind === "distribution" ? "probability" : this.weighted ? "weighted" : "outputs";
     this.ranges[name].take(low, high, now);
+    if (kind === "distribution") this.window.take(message.outputs, this.agent.outputs.support?.length ?? 1, now);
     return this.ranges[name];
   }
 
@@ -214,7 +216,7 @@ export class Spectrum {
       value: values[k], bestValue: best === null ? null : values[best],
       range, isBest: best === k, axis: cell.axis, weighted: this.weighted,
       weights: agent.outputs.weights ?? [], support: agent.outputs.support ?? [],
-      colour: safeColour(agent.colour), mark: this.mark,
+      colour: safeColour(agent.colour), mark: this.mark, window: this.window,
     };
     const kind = this.kind();
     if (kind === "frequencies") drawFrequencies(cell.surface, at);
