@@ -55,6 +55,11 @@ export class Controls {
     byId("step").addEventListener("click", () => this.send(this.state?.paused ? { step: true } : { paused: true }));
     byId("restart").addEventListener("click", () => this.send({ restart: true }));
     byId("human").addEventListener("click", () => (this.state?.human ? this.giveBack() : this.takeOver()));
+    for (const id of ["pause", "step", "restart"]) {
+      byId(id).addEventListener("click", (event) => {
+        if (this.state?.human && event.detail > 0) byId("stage").focus();
+      });
+    }
     const speed = byId("speed");
     const epsilon = byId("epsilon");
     speed.addEventListener("input", () => setText(byId("speed-value"), speedOf(speed.value) + "/s"));
@@ -63,6 +68,7 @@ export class Controls {
     epsilon.addEventListener("change", () => this.send({ epsilon: epsilonOf(epsilon.value) }));
 
     setText(byId("keys-help"), this.keys.help(this.run.actions, this.run.rest_action));
+    byId("pad").classList.toggle("few", this.run.actions.length <= 4);
     byId("pad").replaceChildren(...this.run.actions.map((name, k) => this.padButton(name, k)));
 
     addEventListener("keydown", (event) => this.keyDown(event));
@@ -105,6 +111,8 @@ export class Controls {
     button.addEventListener("keyup", (event) => {
       if (event.code === "Space" || event.code === "Enter") lift();
     });
+    // The pointer leaves the focus where it is, so that space still fires.
+    button.addEventListener("mousedown", (event) => event.preventDefault());
     button.addEventListener("contextmenu", (event) => event.preventDefault());
     return button;
   }
@@ -119,9 +127,10 @@ export class Controls {
     const target = event.target instanceof Element ? event.target : document.body;
     if (target.closest("select, input, textarea, .chart, #trio")) return;
     if (event.code === "Space" && target.closest("button, a, summary")) return;
-    if (!this.keys.press(event)) return;
-    event.preventDefault();
-    if (!event.repeat) this.hold();
+    const played = this.keys.press(event);
+    // Keys that this game does not use must not scroll the page either.
+    if (played || event.code === "Space" || event.code?.startsWith("Arrow")) event.preventDefault();
+    if (played && !event.repeat) this.hold();
   }
 
   takeOver() {

@@ -6,7 +6,7 @@ import { ticks } from "./scale.js";
 import { drawing, label, line, Surface } from "./surface.js";
 import { theme } from "./theme.js";
 
-const EDGE = { left: 46, right: 12, top: 10, bottom: 32 };
+const EDGE = { left: 46, right: 20, top: 10, bottom: 32 };
 
 export class Curves {
   constructor(run, series, choose) {
@@ -170,7 +170,7 @@ export class Curves {
       const chosen = seed.agent === this.chosen;
       const alone = !several[this.series.names.indexOf(this.run.agents[seed.agent].agent)];
       if (alone && !chosen) continue;
-      c.globalAlpha = chosen ? 0.85 : 0.3;
+      c.globalAlpha = chosen ? 0.9 : 0.38;
       this.stroke(c, seed, chosen ? 1.4 : 1);
     }
     c.globalAlpha = 1;
@@ -222,13 +222,13 @@ export class Curves {
       c.fill();
     }
     found.sort((a, b) => b[1] - a[1]);
-    let text = whole(Math.round(this.at)) + " frames: " + found.map(([name, value]) => name + " " + compact(value)).join(", ");
+    const text = whole(Math.round(this.at)) + " frames: " + found.map(([name, value]) => name + " " + compact(value)).join(", ");
     const near = this.pointer ? this.nearest(...this.pointer) : null;
-    byId("curves-canvas").classList.toggle("points", near !== null);
-    if (near !== null) {
-      const one = this.run.agents[near];
-      text += `. Click to see ${one.agent}, seed ${one.seed}`;
-    }
+    const canvas = byId("curves-canvas");
+    canvas.classList.toggle("points", near !== null);
+    const one = this.run.agents[near];
+    const title = one ? `Click to see ${one.agent}, seed ${one.seed}` : "";
+    if (canvas.title !== title) canvas.title = title;
     setText(node, text + ".");
   }
 

@@ -18,6 +18,16 @@ export function setHidden(node, hidden) {
   if (node.hidden !== hidden) node.hidden = hidden;
 }
 
+/** Calls `changed` before the next repaint whenever the width of `node` has changed. */
+export function onWidth(node, changed) {
+  let width = -1;
+  new ResizeObserver(() => {
+    if (node.clientWidth === width) return;
+    width = node.clientWidth;
+    requestAnimationFrame(changed);
+  }).observe(node);
+}
+
 /** Fills `holder` with a table for screen readers. */
 export function fillTable(holder, caption, head, rows) {
   const table = element("table");

@@ -53,7 +53,7 @@ export function percent(share) {
   const value = share * 100;
   if (value === 0) return "0%";
   if (value >= 99.95) return "100%";
-  if (value < 1e-3) return minus(value.toExponential(0)) + "%";
+  if (value < 1e-5) return minus(value.toExponential(0)) + "%";
   return Number(value.toPrecision(value >= 10 ? 3 : 2)) + "%";
 }
 

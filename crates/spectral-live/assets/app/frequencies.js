@@ -7,7 +7,7 @@ import { niceAbove, ticks } from "./scale.js";
 import { drawing, label, line, Surface } from "./surface.js";
 import { frequencyColour, theme } from "./theme.js";
 
-const EDGE = { left: 46, right: 6, top: 8, bottom: 30 };
+const EDGE = { left: 54, right: 6, top: 8, bottom: 30 };
 const CHARTS = [
   { id: "activity", name: "activity", log: true, low: 1e-6, high: 1, tick: percent },
   { id: "sigma", name: "sigma", log: true, low: 0.01, high: 10, tick: short },

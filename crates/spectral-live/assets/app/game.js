@@ -1,6 +1,6 @@
 // The game's picture and the numbers beside it.
 
-import { byId, setHidden, setText } from "./dom.js";
+import { byId, onWidth, setHidden, setText } from "./dom.js";
 import { compact, score, signed, whole } from "./format.js";
 
 const canvas = byId("picture");
@@ -41,7 +41,7 @@ function fit() {
   if (width === 0) return;
   const wide = width === 160 && height >= 190 ? 2 : 1;
   const ratio = devicePixelRatio || 1;
-  const room = stage.clientWidth;
+  const room = stage.clientWidth - 2 * parseFloat(getComputedStyle(stage).paddingLeft);
   const tall = Math.min(innerHeight * 0.56, 460);
   const most = Math.min((room * ratio) / (width * wide), (tall * ratio) / height);
   const scale = most >= 1 ? Math.floor(most) : most;
@@ -49,7 +49,7 @@ function fit() {
   canvas.style.height = (height * scale) / ratio + "px";
 }
 
-new ResizeObserver(fit).observe(stage);
+onWidth(stage, fit);
 addEventListener("resize", fit);
 
 export function drawGame(message, bytes, run) {
@@ -62,6 +62,7 @@ export function drawGame(message, bytes, run) {
       shape = [width, height];
       canvas.width = width;
       canvas.height = height;
+      byId("first").classList.toggle("broad", width >= 160 && height > 150);
       fit();
     }
     context.putImageData(image, 0, 0);

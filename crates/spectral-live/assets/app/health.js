@@ -45,6 +45,9 @@ export class Health {
     byId("status").dataset.status = progress.status;
     setText(byId("rate"), progress.rate > 0 ? compact(progress.rate) + " frames/s" : "–");
     setText(byId("left"), duration(progress.left_seconds));
+    const over = progress.status !== "running";
+    setHidden(byId("rate").parentNode, over && !known(progress.rate));
+    setHidden(byId("left").parentNode, over && !known(progress.left_seconds));
     const age = progress.checkpoint_age;
     setText(byId("checkpoint"), known(age) ? duration(age) + " ago" : "none yet");
     const late = known(age) && known(progress.checkpoint_seconds) && age > 3 * progress.checkpoint_seconds + 30;

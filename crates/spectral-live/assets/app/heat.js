@@ -7,7 +7,7 @@ import { ticks } from "./scale.js";
 import { drawing, label, line, Surface } from "./surface.js";
 import { heatColour, theme } from "./theme.js";
 
-const EDGE = { left: 46, right: 12, top: 10, bottom: 32 };
+const EDGE = { left: 46, right: 20, top: 10, bottom: 32 };
 const BINS = 120;
 const KEY = 30;
 

@@ -150,7 +150,8 @@ class Page {
   }
 
   pictureState(state) {
-    root.pictures = state;
+    if (root.pictures !== state) root.pictures = state;
+    setHidden(byId("picture-flag"), state === "open" || this.ended);
     // If the numbers came back, the pictures will too.
     if (state === "lost" && this.ended) this.pictures.close();
   }

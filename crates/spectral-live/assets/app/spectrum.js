@@ -1,7 +1,7 @@
 // The spectrum: one cell per action with its name, its value and its drawing.
 
-import { describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
-import { byId, element, fillTable, safeColour, setHidden, setText } from "./dom.js";
+import { GUTTER, Window, describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
+import { byId, element, fillTable, onWidth, safeColour, setHidden, setText } from "./dom.js";
 import { compact, known } from "./format.js";
 import { SlowRange } from "./scale.js";
 import { drawing, Surface } from "./surface.js";
@@ -23,11 +23,11 @@ export class Spectrum {
     this.markedAction = null;
     this.agent = null;
     this.message = null;
-    this.redraw = drawing(33, (now) => this.draw(now));
+    this.redraw = drawing(run.actions.length > 6 ? 66 : 45, (now) => this.draw(now));
     this.fillTable = drawing(1000, () => this.table());
     this.holder = byId("bars");
     this.cells = run.actions.map((name, k) => this.cell(name, k));
-    new ResizeObserver(() => this.layout()).observe(this.holder);
+    onWidth(this.holder, () => this.layout());
     this.layout();
     this.wire();
   }
@@ -43,6 +43,7 @@ export class Spectrum {
     const value = box.appendChild(element("div", "", "value"));
     const decoded = value.appendChild(element("span", "–", "decoded"));
     const behind = value.appendChild(element("span", "", "behind"));
+    behind.title = "Difference to the best action";
     const canvas = box.appendChild(element("canvas"));
     box.setAttribute("aria-hidden", "true");
     this.holder.append(box);
@@ -90,9 +91,10 @@ export class Spectrum {
       const cell = this.cells.find((one) => one.box.contains(event.target));
       const outputs = cell && this.message?.outputs?.[this.cells.indexOf(cell)];
       if (!cell || event.target !== cell.canvas || !outputs?.length) return this.setMark(null, null);
-      const left = this.kind() === "frequencies" ? 28 : 6;
-      const share = (event.offsetX - left) / (cell.surface.width - left - (left === 6 ? 6 : 2));
-      const place = left === 6 ? Math.round(share * (outputs.length - 1)) : Math.floor(share * outputs.length);
+      const bars = this.kind() === "frequencies";
+      const [left, right] = bars ? [GUTTER, 2] : [6, 6];
+      const share = (event.offsetX - left) / (cell.surface.width - left - right);
+      const place = bars ? Math.floor(share * outputs.length) : Math.round(this.window.low + share * (this.window.high - this.window.low));
       this.setMark(Math.min(outputs.length - 1, Math.max(0, place)), this.cells.indexOf(cell));
     });
     this.holder.addEventListener("pointerleave", () => this.setMark(null, null));
@@ -130,10 +132,13 @@ export class Spectrum {
   }
 
   show(message) {
-    this.message = message;
     const agent = this.run.agents[message.agent];
+    if (!agent) return;
+    this.message = message;
     if (agent !== this.agent) {
       this.agent = agent;
+      this.kept = null;
+      this.window = new Window();
       for (const range of Object.values(this.ranges)) range.reset();
       this.setMark(null, null);
       this.setNote();
@@ -159,50 +164,64 @@ export class Spectrum {
     } else for (const list of message.outputs) list.forEach(take);
     const name = kind === "value" ? "value" : kind === "distribution" ? "probability" : this.weighted ? "weighted" : "outputs";
     this.ranges[name].take(low, high, now);
+    if (kind === "distribution") this.window.take(message.outputs, this.agent.outputs.support?.length ?? 1, now);
     return this.ranges[name];
   }
 
   draw(now) {
     const { message } = this;
     if (!message) return;
-    const { values } = message;
-    const kind = this.kind();
-    const full = Array.isArray(values) && Array.isArray(message.outputs);
-    this.holder.classList.toggle("stale", !full);
+    // Values may be missing in some pictures: those before stay for a while.
+    if (Array.isArray(message.values) && Array.isArray(message.outputs)) this.kept = { ...message, at: now };
+    const { kept } = this;
+    this.holder.classList.toggle("stale", !kept || now - kept.at > 1500);
     const legal = Array.isArray(message.legal) ? new Set(message.legal) : null;
-    let best = null;
-    if (full) {
-      values.forEach((v, k) => {
-        if (known(v) && (!legal || legal.has(k)) && (best === null || v > values[best])) best = k;
-      });
-      this.best = best;
-      this.kept = { values, outputs: message.outputs };
-    }
-    const range = full ? this.measure(message, now) : null;
+    const before = this.best;
+    this.best = kept ? bestOf(kept.values, legal) : null;
+    const range = kept ? this.measure(kept, now) : null;
+    // Numbers that change more often can be neither read nor cheaply laid out, but they must agree with the marks.
+    this.words = this.best !== before || now - (this.wordsAt ?? -1e9) > 95;
+    if (this.words) this.wordsAt = now;
     this.cells.forEach((cell, k) => {
-      const chosen = message.action === k;
-      cell.box.classList.toggle("best", best === k);
-      cell.box.classList.toggle("chosen", chosen);
-      cell.box.classList.toggle("illegal", legal !== null && !legal.has(k));
-      const by = chosen ? message.chosen_by : "";
-      if (cell.box.dataset.by !== by) cell.box.dataset.by = by;
-      const words = [chosen ? BY[message.chosen_by] ?? "" : "", best === k ? "best" : "", legal && !legal.has(k) ? "illegal" : ""];
-      setText(cell.tag, words.filter((word) => word).join(" · "));
-      if (!full) return;
-      setText(cell.decoded, compact(values[k]));
-      setText(cell.behind, best === null || k === best ? "" : compact(values[k] - values[best]));
-      const at = {
-        outputs: message.outputs[k] ?? [], best: best === null ? null : message.outputs[best],
-        value: values[k], bestValue: best === null ? null : values[best],
-        range, isBest: best === k, axis: cell.axis, weighted: this.weighted,
-        weights: this.agent.outputs.weights ?? [], support: this.agent.outputs.support ?? [],
-        colour: safeColour(this.agent.colour), mark: this.mark,
-      };
-      if (kind === "frequencies") drawFrequencies(cell.surface, at);
-      else if (kind === "distribution" && at.support.length > 1) drawDistribution(cell.surface, at);
-      else drawValue(cell.surface, at);
+      this.marks(cell, k, legal);
+      if (kept) this.drawCell(cell, k, range);
     });
     this.readout();
+  }
+
+  /** What a cell says about its action: chosen and by whom, best, illegal. */
+  marks(cell, k, legal) {
+    const { message, best } = this;
+    const chosen = message.action === k;
+    const illegal = legal !== null && !legal.has(k);
+    cell.box.classList.toggle("best", best === k);
+    cell.box.classList.toggle("chosen", chosen);
+    cell.box.classList.toggle("illegal", illegal);
+    cell.illegal = illegal;
+    const by = chosen ? message.chosen_by : "";
+    if (cell.box.dataset.by !== by) cell.box.dataset.by = by;
+    const words = [chosen ? BY[by] ?? "" : "", best === k ? "best" : "", illegal ? "illegal" : ""];
+    setText(cell.tag, words.filter((word) => word).join(" · "));
+  }
+
+  drawCell(cell, k, range) {
+    const { values, outputs } = this.kept;
+    const { best, agent } = this;
+    if (this.words) {
+      setText(cell.decoded, compact(values[k]));
+      setText(cell.behind, best === null || k === best || cell.illegal ? "" : "Δ " + compact(values[k] - values[best]));
+    }
+    const at = {
+      outputs: outputs[k] ?? [], best: best === null ? null : outputs[best],
+      value: values[k], bestValue: best === null ? null : values[best],
+      range, isBest: best === k, axis: cell.axis, weighted: this.weighted,
+      weights: agent.outputs.weights ?? [], support: agent.outputs.support ?? [],
+      colour: safeColour(agent.colour), mark: this.mark, window: this.window,
+    };
+    const kind = this.kind();
+    if (kind === "frequencies") drawFrequencies(cell.surface, at);
+    else if (kind === "distribution" && at.support.length > 1) drawDistribution(cell.surface, at);
+    else drawValue(cell.surface, at);
   }
 
   readout() {
@@ -222,4 +241,12 @@ export class Spectrum {
     ]);
     fillTable(byId("bars-table"), "Values of the actions", ["Action", "Value", "Mark", "Outputs"], rows);
   }
+}
+
+function bestOf(values, legal) {
+  let best = null;
+  values.forEach((value, k) => {
+    if (known(value) && (!legal || legal.has(k)) && (best === null || value > values[best])) best = k;
+  });
+  return best;
 }

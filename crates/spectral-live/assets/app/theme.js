@@ -2,17 +2,19 @@
 
 const NAMES = ["ink", "muted", "rule", "surface", "panel", "agree", "differ", "note-edge", "grid"];
 const listeners = new Set();
+const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export const theme = {};
 
 function read() {
   const style = getComputedStyle(document.documentElement);
   for (const name of NAMES) theme[name] = style.getPropertyValue("--" + name).trim();
+  theme.dark = dark.matches;
   theme.font = "system-ui, -apple-system, 'Segoe UI', Roboto, Ubuntu, 'Helvetica Neue', sans-serif";
 }
 
 read();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+dark.addEventListener("change", () => {
   read();
   for (const listener of listeners) listener();
 });
@@ -27,9 +29,10 @@ function mix(stops, share) {
 
 // From low frequencies (blue) to high ones (red), as in the reports.
 const SPECTRUM = [[36, 105, 214], [98, 98, 214], [152, 84, 178], [196, 68, 116], [219, 50, 47]];
+const SPECTRUM_DARK = [[66, 134, 240], [122, 122, 240], [176, 106, 206], [222, 92, 140], [242, 84, 76]];
 
 export function frequencyColour(place, count) {
-  const [r, g, b] = mix(SPECTRUM, count > 1 ? place / (count - 1) : 0);
+  const [r, g, b] = mix(theme.dark ? SPECTRUM_DARK : SPECTRUM, count > 1 ? place / (count - 1) : 0);
   return `rgb(${r} ${g} ${b})`;
 }
 

@@ -1,0 +1,462 @@
+"""Drives the live page in a headless Chromium against the mock server.
+
+    python3 test_page.py [--shots FOLDER] [NAME ...]
+
+Every function `test_*` gets a browser. The exit code is 1 if one fails; without Chromium it is 77.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from urllib.parse import urlparse
+
+from chromium import Chromium
+from mock_server import HOSTILE, Mock, serve
+
+DATA = "document.documentElement.dataset"
+SHOTS = None
+
+
+@contextmanager
+def page(browser, mock, width=1280, height=800, dark=False, calm=False, ready=True):
+    server, link = serve(mock)
+    browser.size(width, height)
+    browser.media(dark, calm)
+    browser.console.clear()
+    browser.urls.clear()
+    try:
+        browser.go(link)
+        if ready:
+            browser.until(f"Number({DATA}.frames ?? 0) > 2 && Number({DATA}.events ?? 0) > 3", what="pictures and numbers")
+        yield link
+        assert browser.eval(f"{DATA}.error ?? null") is None, browser.eval(f"{DATA}.error")
+        host = urlparse(link).netloc
+        for url in browser.urls:
+            parts = urlparse(url)
+            assert parts.scheme in ("data", "blob", "about") or parts.netloc == host, f"a request off the machine: {url}"
+            assert mock.token not in url, f"the token is in an address: {url}"
+    finally:
+        mock.down = True
+        mock.generation += 1
+        server.shutdown()
+        server.server_close()
+        browser.send("Page.navigate", {"url": "about:blank"})
+
+
+def no_complaints(browser):
+    assert not browser.console, browser.console
+
+
+def text(browser, selector):
+    return browser.eval(f"document.querySelector('{selector}').textContent")
+
+
+# A copy is read: reading the page's own canvases would make the browser warn, and slow them down.
+PIXELS = """const pixels = (c) => { const copy = document.createElement('canvas'); copy.width = c.width; copy.height = c.height;
+    const context = copy.getContext('2d', {willReadFrequently: true}); context.drawImage(c, 0, 0);
+    return context.getImageData(0, 0, c.width, c.height).data; };"""
+
+
+def drawn(browser, selector):
+    """How many different colours a canvas shows."""
+    return browser.eval(f"""(() => {{ {PIXELS} const c = document.querySelector('{selector}'); if (!c.width) return 0;
+        const d = pixels(c); const seen = new Set();
+        for (let k = 0; k < d.length; k += 4) seen.add(d[k] + ',' + d[k+1] + ',' + d[k+2] + ',' + d[k+3]); return seen.size; }})()""")
+
+
+def print_of(browser, selector):
+    """A number that changes when a canvas does."""
+    return browser.eval(f"""(() => {{ {PIXELS} const d = pixels(document.querySelector('{selector}')); let h = 7;
+        for (let k = 0; k < d.length; k++) h = (h * 31 + d[k]) | 0; return h; }})()""")
+
+
+def shot(browser, name):
+    if SHOTS:
+        time.sleep(0.7)
+        browser.screenshot(os.path.join(SHOTS, name + ".png"), full=True)
+
+
+def wait(check, seconds=6, what="a condition"):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if check():
+            return
+        time.sleep(0.03)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def test_training_shows_every_part(b):
+    mock = Mock()
+    with page(b, mock):
+        assert b.eval("location.hash") == "" and b.eval("sessionStorage.getItem('spectral-token')") == mock.token
+        assert text(b, "#task") == "exponential-pong-mini" and text(b, "#path") == "runs/pong"
+        assert b.eval("document.querySelector('#health').dataset.level") == "well" and text(b, "#health-word") == "Well"
+        assert text(b, "#status") == "running" and "frames/s" in text(b, "#rate") and text(b, "#left") == "2 min"
+        assert text(b, "#connection") == "connected" and "ago" in text(b, "#checkpoint")
+        assert int(b.eval("document.querySelector('#progress').getAttribute('aria-valuenow')")) > 10
+        assert b.eval("document.querySelectorAll('#bars .cell').length") == 3
+        b.until(f"Number({DATA}.curves ?? 0) > 0 && Number({DATA}.heat ?? 0) > 0")
+        time.sleep(1.2)
+        for canvas in ("#picture", "#bars .cell canvas", "#curves-canvas", "#td-canvas", "#activity", "#sigma", "#loss-share"):
+            assert drawn(b, canvas) > 3, f"{canvas} is empty"
+        before = {c: print_of(b, c) for c in ("#picture", "#bars .cell canvas", "#curves-canvas", "#td-canvas")}
+        b.until(f"Number({DATA}.curves) > 3", 8)
+        time.sleep(1.6)
+        for canvas, old in before.items():
+            assert print_of(b, canvas) != old, f"{canvas} stands still"
+        for table in ("#bars-table", "#curves-table", "#td-table", "#frequencies-table"):
+            assert b.eval(f"document.querySelectorAll('{table} tbody tr').length") > 0, f"{table} is empty"
+        assert b.eval("document.querySelectorAll('#bars .cell.chosen').length") == 1
+        assert b.eval("document.querySelector('#bars .cell.best .tag').textContent").endswith("best")
+        assert b.eval("document.querySelector('#controls').hidden")
+        assert len(text(b, "#announcer")) > 10
+        b.eval("document.querySelector('[data-view=weighted]').click()")
+        assert "logarithmic" in text(b, "#spectrum-note")
+        shot(b, "training")
+        no_complaints(b)
+
+
+def test_pictures_come_often_and_not_too_often(b):
+    with page(b, Mock()):
+        first = int(b.eval(f"{DATA}.frames"))
+        time.sleep(2)
+        rate = (int(b.eval(f"{DATA}.frames")) - first) / 2
+        assert 8 <= rate <= 34, f"{rate} pictures a second"
+
+
+def test_less_motion(b):
+    with page(b, Mock(), calm=True, ready=False):
+        b.until(f"Number({DATA}.frames ?? 0) > 0")
+        first = int(b.eval(f"{DATA}.frames"))
+        time.sleep(2.5)
+        assert int(b.eval(f"{DATA}.frames")) - first <= 4
+        b.eval("document.querySelector('#motion').click()")
+        b.until(f"Number({DATA}.frames) > {first} + 20", 6)
+
+
+def test_choice_of_agent(b):
+    mock = Mock()
+    with page(b, mock):
+        b.eval("(() => { const s = document.querySelector('#agent'); s.value = '2'; s.dispatchEvent(new Event('change')); })()")
+        b.until(f"{DATA}.agent === 'categorical-s1' && document.querySelector('#bars').dataset.kind === 'distribution'")
+        assert text(b, "#spectrum-title") == "Distribution"
+        assert b.eval("document.querySelector('#frequencies').hidden") and b.eval("document.querySelector('#view').hidden")
+        wait(lambda: "/pictures?agent=categorical-s1" in mock.requests and "/events?agent=categorical-s1" in mock.requests)
+        time.sleep(0.5)
+        assert drawn(b, "#bars .cell canvas") > 3
+        shot(b, "categorical")
+        b.eval("document.querySelector('#legend button[data-agent=clipped]').click()")
+        b.until(f"{DATA}.agent === 'clipped-s1' && document.querySelector('#bars').dataset.kind === 'value'")
+        shot(b, "clipped")
+        # A click on a curve: the last point of one line.
+        b.eval("document.querySelector('#legend button[data-agent=spectral]').click()")
+        b.until(f"{DATA}.agent === 'spectral-s1'")
+        time.sleep(1)
+        b.place("#curves-canvas")
+        spot = b.eval("""(() => { const c = spectralPage.curves; const p = c.lines().seeds[5].points; const [f, v] = p[p.length - 1];
+            const r = document.querySelector('#curves-canvas').getBoundingClientRect(); return [r.x + c.x(f), r.y + c.y(v)]; })()""")
+        b.mouse("mouseMoved", *spot)
+        b.until("document.querySelector('#curves-readout').textContent.includes('frames')")
+        b.mouse("mousePressed", *spot, "left")
+        b.mouse("mouseReleased", *spot, "left")
+        b.until(f"{DATA}.agent === 'clipped-s2'", what="a click on a curve chooses its agent")
+        no_complaints(b)
+
+
+def test_keyboard_reads_charts(b):
+    with page(b, Mock()):
+        time.sleep(1)
+        for focus, readout, word in (("#curves-figure", "#curves-readout", "frames"), ("#td-figure", "#td-readout", "score"),
+                                     ("#trio", "#frequencies-readout", "Frequency"), ("#bars", "#bars-readout", "frequency")):
+            b.eval(f"document.querySelector('{focus}').focus()")
+            b.key("ArrowLeft")
+            b.key("ArrowRight")
+            b.until(f"document.querySelector('{readout}').textContent.includes('{word}')")
+
+
+def test_many_actions(b):
+    for width in (1280, 400):
+        with page(b, Mock(actions=18, stopped=True, level="bad"), width=width, dark=width == 400):
+            assert b.eval("document.querySelectorAll('#bars .cell').length") == 18
+            assert b.eval("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+            assert b.eval("document.querySelector('#picture').getBoundingClientRect().width % 320") == 0
+            messages = text(b, "#messages")
+            assert "stopped: the loss is not finite" in messages and "1,234 rewards beyond the capacity" in messages
+            assert text(b, "#health-word") == "Trouble"
+            if width == 1280:
+                bottom = b.eval("document.querySelector('#bars').getBoundingClientRect().bottom")
+                assert bottom <= 800, f"the spectrum ends at {bottom}"
+            shot(b, f"many-{width}")
+            no_complaints(b)
+
+
+def test_no_sideways_scroll(b):
+    for agents in (("spectral",), ("categorical",), ("clipped",)):
+        with page(b, Mock(mode="playing", agents=agents, hostile=True, stopped=True, level="look"), width=400):
+            time.sleep(0.4)
+            assert b.eval("document.documentElement.scrollWidth") <= 400
+
+
+def test_without_scores(b):
+    with page(b, Mock(mode="playing", actions=4, waits=True, legal=True, scores=False)):
+        assert b.eval("document.querySelector('#td').dataset.kind") == "curve"
+        time.sleep(0.8)
+        assert drawn(b, "#td-canvas") > 3
+        assert b.eval("document.querySelector('#bars .cell:nth-child(3)').classList.contains('illegal')")
+        b.click("#human")
+        b.until("!document.querySelector('#pad-box').hidden")
+        assert "The game waits for you." in text(b, "#keys-help")
+        no_complaints(b)
+
+
+def test_hostile_text_stays_text(b):
+    with page(b, Mock(hostile=True, stopped=True)):
+        time.sleep(1)
+        assert b.eval(f"{DATA}.hacked ?? null") is None
+        assert b.eval("document.querySelectorAll('img').length") == 0
+        assert text(b, "#task") == HOSTILE and text(b, "#path") == HOSTILE and HOSTILE in text(b, "#messages")
+        assert text(b, "#bars .cell b") == HOSTILE
+        assert b.eval("[...document.querySelectorAll('#agent option')].at(-1).textContent").startswith(HOSTILE)
+        shot(b, "hostile")
+        no_complaints(b)
+
+
+def posts_after(mock, act, expected):
+    mark = len(mock.posts)
+    act()
+    wait(lambda: len(mock.posts) >= mark + len(expected), what=f"{expected}, came {mock.posts[mark:]}")
+    time.sleep(0.15)
+    assert mock.posts[mark:] == expected, f"wanted {expected}, came {mock.posts[mark:]}"
+
+
+def test_controls(b):
+    mock = Mock(mode="playing")
+    with page(b, mock):
+        b.until("!document.querySelector('#controls').hidden && document.querySelector('#speed-value').textContent === '15/s'")
+        posts_after(mock, lambda: b.click("#pause"), [{"paused": True}])
+        b.until("document.querySelector('#pause').textContent === 'Resume'")
+        posts_after(mock, lambda: b.click("#step"), [{"step": True}])
+        posts_after(mock, lambda: b.click("#restart"), [{"restart": True}])
+        posts_after(mock, lambda: b.click("#pause"), [{"paused": False}])
+        change = "(() => {{ const e = document.querySelector('#{0}'); e.value = '{1}'; e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); }})()"
+        posts_after(mock, lambda: b.eval(change.format("speed", 100)), [{"speed": 240}])
+        posts_after(mock, lambda: b.eval(change.format("epsilon", 100)), [{"epsilon": 1}])
+        b.until("document.querySelector('#speed-value').textContent === '240/s'")
+        posts_after(mock, lambda: b.eval("document.querySelector('#legend button[data-agent=clipped]').click()"), [{"agent": "clipped-s1"}])
+        b.until(f"{DATA}.agent === 'clipped-s1'")
+        # Another page chose.
+        mock.controls["agent"] = "categorical-s2"
+        b.until(f"{DATA}.agent === 'categorical-s2'")
+        mock.controls["paused"] = True
+        b.until("document.querySelector('#pause').textContent === 'Resume'")
+        no_complaints(b)
+
+
+def test_take_over_by_keyboard(b):
+    mock = Mock(mode="playing", actions=18)
+    names = mock.names
+    with page(b, mock):
+        down = lambda code: b.key(code, up=False)
+        up = lambda code: b.key(code, down=False)
+        action = lambda name: {"action": None if name is None else names.index(name)}
+        mark = len(mock.posts)
+        b.key("ArrowUp")
+        time.sleep(0.2)
+        assert len(mock.posts) == mark, "keys do nothing before the take-over"
+        posts_after(mock, lambda: b.click("#human"), [{"human": True}])
+        b.until("!document.querySelector('#pad-box').hidden && !document.querySelector('#human-flag').hidden")
+        assert "space fires" in text(b, "#keys-help")
+        posts_after(mock, lambda: down("ArrowUp"), [action("up")])
+        posts_after(mock, lambda: down("Space"), [action("up-fire")])
+        posts_after(mock, lambda: down("KeyD"), [action("upright-fire")])
+        posts_after(mock, lambda: down("ArrowLeft"), [action("upleft-fire")])
+        posts_after(mock, lambda: (up("ArrowLeft"), up("Space")), [action("upright-fire"), action("upright")])
+        posts_after(mock, lambda: up("ArrowUp"), [action("right")])
+        posts_after(mock, lambda: up("KeyD"), [action(None)])
+        posts_after(mock, lambda: (down("Digit5"), up("Digit5")), [{"action": 4}, {"action": None}])
+        # Held keys repeat in the browser: nothing more is sent.
+        posts_after(mock, lambda: (down("KeyA"), down("KeyA"), down("KeyA")), [action("left")])
+        b.until("document.querySelector('#bars .cell[data-by=human] b')?.textContent === 'left'")
+        posts_after(mock, lambda: b.eval("dispatchEvent(new Event('blur'))"), [{"action": None}])
+        up("KeyA")
+        shot(b, "take-over")
+        # Buttons: with the pointer, and with the keyboard.
+        x, y = b.place("#pad button[data-action='6']")
+        posts_after(mock, lambda: b.mouse("mousePressed", x, y, "left"), [{"action": 6}])
+        posts_after(mock, lambda: b.mouse("mouseReleased", x, y, "left"), [{"action": None}])
+        b.eval("document.querySelector(\"#pad button[data-action='3']\").focus()")
+        posts_after(mock, lambda: down("Space"), [{"action": 3}])
+        posts_after(mock, lambda: up("Space"), [{"action": None}])
+        posts_after(mock, lambda: b.key("Escape"), [{"human": False}])
+        b.until("document.querySelector('#pad-box').hidden")
+        no_complaints(b)
+
+
+def test_names_of_the_small_tasks(b):
+    mock = Mock(mode="playing", actions=3)
+    with page(b, mock):
+        posts_after(mock, lambda: b.click("#human"), [{"human": True}])
+        b.until("!document.querySelector('#pad-box').hidden")
+        posts_after(mock, lambda: b.key("KeyS"), [{"action": 2}, {"action": None}])
+        mark = len(mock.posts)
+        b.key("ArrowLeft")
+        b.key("Digit9")
+        time.sleep(0.2)
+        assert len(mock.posts) == mark, "there is no such action"
+
+
+def test_key_names_and_numbers(b):
+    with page(b, Mock()):
+        played = b.eval("""import('/app/keys.js').then(({ Keys }) => {
+            const play = (names, ...codes) => { const keys = new Keys(names); for (const code of codes) keys.press({code}); return keys.action(); };
+            const ale = ['NOOP', 'FIRE', 'UP', 'RIGHTFIRE', 'Down_Left'];
+            return [play(ale, 'Space'), play(ale, 'ArrowRight', 'Space'), play(ale, 'KeyS', 'KeyA'), play(ale, 'ArrowRight'),
+                play(ale, 'KeyW', 'Space'), play(ale, 'Digit1'), play(['cash', 'steady'], 'Digit2'), play(['cash'], 'ArrowUp'),
+                play(['left', 'stay', 'right'], 'ArrowLeft', 'ArrowRight'), play(['left', 'stay', 'right'], 'KeyW')]; })""")
+        # Up and fire without "upfire": the key pressed last decides.
+        assert played == [1, 3, 4, None, 1, 0, 1, None, 2, None], played
+        texts = b.eval("""import('/app/format.js').then(({ compact, short, duration, percent }) => [
+            compact(1234567), compact(-0.1234), compact(999.7), compact(null), compact(0), compact(45678), compact(2 ** 60),
+            short(1e6), short(150000), short(0.25), duration(7500), duration(null), percent(1e-6), percent(0.5)])""")
+        assert texts == ["1.23M", "−0.123", "1.00k", "–", "0", "45.7k", "1.15e+18", "1M", "150k", "0.25", "2 h 05 min", "–",
+                         "0.0001%", "50%"], texts
+
+
+def test_numbers_agree_with_marks(b):
+    with page(b, Mock()):
+        for _ in range(20):
+            odd = b.eval("""[...document.querySelectorAll('#bars .cell')].filter((cell) =>
+                cell.classList.contains('best') !== (cell.querySelector('.behind').textContent === '')).length""")
+            assert odd == 0, "the best action has a difference to the best"
+            time.sleep(0.05)
+
+
+def test_picture_fits_its_stage(b):
+    for width in (1280, 1000, 400, 1920):
+        with page(b, Mock(actions=18), width=width):
+            over = b.eval("""(() => { const s = document.querySelector('#stage'); const p = document.querySelector('#picture').getBoundingClientRect();
+                const r = s.getBoundingClientRect(); return p.left < r.left || p.right > r.right || p.bottom > r.bottom; })()""")
+            assert not over, f"at {width}"
+            size = b.eval("(() => { const p = document.querySelector('#picture').getBoundingClientRect(); return [p.width, p.height]; })()")
+            assert size[0] % 320 == 0 and size[1] % 210 == 0, size
+
+
+def test_film(b):
+    for mode in ("training", "playing"):
+        with page(b, Mock(mode=mode)):
+            for name in os.listdir(b.downloads):
+                os.remove(os.path.join(b.downloads, name))
+            b.click("#film")
+            b.until("document.querySelector('#control-message').textContent.startsWith('Film saved')")
+            wait(lambda: any(n.endswith(".gif") for n in os.listdir(b.downloads)), what="a file")
+            name = next(n for n in os.listdir(b.downloads) if n.endswith(".gif"))
+            assert name == "exponential-pong-mini-spectral-s1.gif", name
+            with open(os.path.join(b.downloads, name), "rb") as file:
+                assert file.read(6) == b"GIF89a"
+            no_complaints(b)
+
+
+def test_lost_connection_comes_back(b):
+    mock = Mock()
+    with page(b, mock):
+        mock.down = True
+        b.until("document.querySelector('#connection').dataset.state === 'lost'")
+        assert "connection is lost" in text(b, "#notice") and text(b, "#health-word") == "Not known"
+        assert b.eval("!document.querySelector('#picture').hidden"), "the last picture stays"
+        shot(b, "lost")
+        mock.down = False
+        b.until("document.querySelector('#connection').dataset.state === 'open'", 20)
+        frames = int(b.eval(f"{DATA}.frames"))
+        b.until(f"Number({DATA}.frames) > {frames} + 5", 20)
+        assert b.eval("document.querySelector('#notice').hidden") and text(b, "#health-word") == "Well"
+        # The browser itself notes requests that fail; nothing else may complain.
+        assert all("net::ERR" in line for line in b.console), b.console
+
+
+def test_wrong_token(b):
+    mock = Mock()
+    with page(b, mock, ready=False) as link:
+        b.go(link.split("#")[0] + "#" + "f" * 32)
+        b.until("document.querySelector('#connection').dataset.state === 'refused'")
+        assert "Open the link that the command printed" in text(b, "#notice")
+        time.sleep(1)
+        assert mock.requests.count("/run") <= 2, "it must not ask again"
+
+
+def test_ended(b):
+    mock = Mock()
+    with page(b, mock):
+        mock.ended = True
+        b.until("document.querySelector('#connection').dataset.state === 'ended'")
+        assert "spectral watch runs/pong" in text(b, "#notice")
+        count = len(mock.requests)
+        time.sleep(2)
+        assert len(mock.requests) == count, "it must not ask again"
+        no_complaints(b)
+
+
+def test_hidden_page_closes_its_streams(b):
+    mock = Mock()
+    with page(b, mock):
+        hide = "Object.defineProperty(document, 'hidden', {{value: {0}, configurable: true}}); document.dispatchEvent(new Event('visibilitychange'))"
+        b.eval(hide.format("true"))
+        wait(lambda: "/pictures" in mock.closing, what="the picture stream closes")
+        wait(lambda: "/events" in mock.closing, 8, "the numbers too, a little later")
+        frames = int(b.eval(f"{DATA}.frames"))
+        b.eval(hide.format("false"))
+        b.until(f"Number({DATA}.frames) > {frames} + 5")
+        b.until("document.querySelector('#connection').dataset.state === 'open'")
+        no_complaints(b)
+
+
+def test_names_and_labels(b):
+    with page(b, Mock(mode="playing")):
+        bare = b.eval("""[...document.querySelectorAll('button, select, input, [tabindex]')].filter((e) => !(
+            e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length)).map((e) => e.id || e.outerHTML)""")
+        assert bare == [], bare
+        assert b.eval("document.querySelectorAll('main, header, footer').length") == 3
+        assert b.eval("document.querySelectorAll('h1').length") == 1
+        ids = b.eval("[...document.querySelectorAll('[id]')].map((e) => e.id)")
+        assert len(ids) == len(set(ids))
+        broken = b.eval("""[...document.querySelectorAll('[aria-labelledby]')].filter((e) =>
+            !document.getElementById(e.getAttribute('aria-labelledby'))).length""")
+        assert broken == 0
+        b.key("Tab")
+        assert b.eval("document.activeElement !== document.body")
+        shot(b, "playing")
+
+
+def main():
+    global SHOTS
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shots", help="a folder for screenshots")
+    parser.add_argument("names", nargs="*", help="parts of the names of tests to run")
+    options = parser.parse_args()
+    SHOTS = options.shots
+    if SHOTS:
+        os.makedirs(SHOTS, exist_ok=True)
+    if not (os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")):
+        print("Chromium is not installed: nothing was tested.")
+        return 77
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")
+             and (not options.names or any(part in name for part in options.names))]
+    failed = 0
+    with Chromium() as browser:
+        for name, test in tests:
+            start = time.monotonic()
+            try:
+                test(browser)
+                print(f"ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+    print(f"{len(tests) - failed} of {len(tests)} passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
