@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Asks until the answer is 200, as a browser's user would. Returns how often that took.
-fn insist(server: &Server, request: &str) -> usize {
-    let start = Instant::now();
+/// The test must not have begun, at `start`, too long ago.
+fn insist(server: &Server, request: &str, start: Instant) -> usize {
     for tries in 1.. {
         let bytes = read_all(&mut send(server, request));
         match parse(&bytes).map(|reply| reply.status) {
@@ -26,6 +26,15 @@ fn insist(server: &Server, request: &str) -> usize {
         thread::sleep(Duration::from_millis(20));
     }
     unreachable!()
+}
+
+/// Ends the crowd also when the test fails, or it would fail without ever ending.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Keeps `count` connections open that send nothing, or a byte at a time, until told to stop.
@@ -64,7 +73,9 @@ fn two_hundred_clients_half_of_them_stuck() {
     let (server, stop, served) = (&server, AtomicBool::new(false), AtomicUsize::new(0));
     let page = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.port());
     let run = good(server, "GET", "/run", "");
+    let start = Instant::now();
     thread::scope(|scope| {
+        let stop_at_end = Stop(&stop);
         let crowd = scope.spawn(|| crowd(server, 100, &stop));
         // The stuck ones come first and take all places for sending.
         thread::sleep(Duration::from_millis(300));
@@ -74,19 +85,20 @@ fn two_hundred_clients_half_of_them_stuck() {
                 let client = thread::Builder::new().stack_size(128 * 1024);
                 client
                     .spawn_scoped(scope, move || {
-                        insist(server, request);
+                        insist(server, request, start);
                         served.fetch_add(1, Ordering::SeqCst);
                     })
                     .unwrap()
             })
             .collect();
         // One of them goes on asking, and need not ask twice each time.
-        let tries: usize = (0..20).map(|_| insist(server, &run)).sum();
+        let tries: usize = (0..20).map(|_| insist(server, &run, start)).sum();
+        println!("{tries} tries for 20 answers, {:.1?}", start.elapsed());
         assert!(tries <= 60, "{tries} tries for 20 answers");
         for client in clients {
             client.join().unwrap();
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stop_at_end);
         // The server must have thrown stuck clients out, or this test had no crowd.
         assert!(crowd.join().unwrap() > 50);
     });
@@ -152,9 +164,10 @@ fn a_slow_reader_misses_pieces_and_delays_nobody() {
             }
             pieces
         });
+        let finish = Stop(&finished);
         let last = (0..PIECES).map(|_| next(&mut quick)).last();
         let took = start.elapsed();
-        finished.store(true, Ordering::SeqCst);
+        drop(finish);
         assert!(took < PATIENCE, "{took:?} for the quick one");
         // It got what was new, not what had piled up.
         assert!((took.as_millis() as u64).abs_diff(last.unwrap()) < 3000, "{last:?} ms after {took:?}");

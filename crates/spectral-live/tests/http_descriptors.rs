@@ -70,6 +70,9 @@ fn without_descriptors() {
 #[ignore = "runs in a process of its own"]
 fn stop_without_descriptors() {
     let (server, page) = serve();
+    assert_eq!(get(&server, "/run").status, 200);
+    // By now the server waits for the next client, with a descriptor set aside for it.
+    thread::sleep(Duration::from_millis(500));
     let files = fill();
     let start = Instant::now();
     server.stop();
