@@ -253,6 +253,20 @@ fn malformed_and_large_requests_are_refused() {
 }
 
 #[test]
+fn a_refused_client_may_finish_sending() {
+    let (server, _) = serve();
+    // The server listens for half a second only, which a busy machine may sleep through; so try again.
+    eventually("it can send on", || {
+        let mut stream = send(&server, "nonsense\n");
+        assert_eq!(parse(&read_all(&mut stream)).unwrap().status, 400);
+        // On a closed connection, the first of these would make the second fail.
+        let first = stream.write_all(b"x");
+        std::thread::sleep(Duration::from_millis(20));
+        first.is_ok() && stream.write_all(b"x").is_ok()
+    });
+}
+
+#[test]
 fn a_slow_request_is_dropped_after_five_seconds_in_all() {
     let (server, page) = serve();
     let start = Instant::now();

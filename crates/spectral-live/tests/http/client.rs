@@ -6,7 +6,7 @@ use spectral_live::http::{Access, Answer, Handler, Method, Request, Server, Sour
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub struct Page {
     pub answers: AtomicUsize,
+    /// How many floods there are.
+    pub floods: Arc<AtomicUsize>,
+    /// Frees those who wait for `/stuck`.
+    pub release: AtomicBool,
 }
 
 impl Handler for Page {
@@ -49,14 +53,16 @@ impl Handler for Page {
             },
             "/control" | "/both" => Answer::whole(200, "application/json", request.body.clone()),
             "/ticks" => stream(Box::new(Ticks)),
-            "/flood" => stream(Box::new(Flood { start: Instant::now() })),
+            "/flood" => stream(Box::new(Flood::new(&self.floods))),
             "/silent" => stream(Box::new(Silent)),
             "/last" => stream(Box::new(Last)),
             "/odd-status" => Answer::error(7, "No such status."),
             "/panicking-answer" => panic!("answer panics, as the test wants"),
             "/panicking-source" => stream(Box::new(Panics)),
             "/stuck" => {
-                thread::sleep(PATIENCE);
+                while !self.release.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(10));
+                }
                 Answer::error(409, "Too late.")
             }
             _ => Answer::error(409, "Not now."),
@@ -79,6 +85,20 @@ impl Source for Ticks {
 /// As much as the client takes, always the newest: 64 KiB that say how many milliseconds old the stream is.
 struct Flood {
     start: Instant,
+    count: Arc<AtomicUsize>,
+}
+
+impl Flood {
+    fn new(count: &Arc<AtomicUsize>) -> Flood {
+        count.fetch_add(1, Ordering::SeqCst);
+        Flood { start: Instant::now(), count: Arc::clone(count) }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 pub const FLOOD_PIECE: usize = 64 * 1024;
