@@ -127,9 +127,11 @@ impl Progress<'_> {
         if !saturated.is_empty() {
             return ("look", format!("Rewards beyond what the codec can represent: {}.", few(&saturated)));
         }
+        if self.standing == Standing::Interrupted {
+            return ("look", "Interrupted and saved: `spectral resume` goes on with it.".into());
+        }
         let text = match self.standing {
             Standing::Finished => "Finished.".into(),
-            Standing::Interrupted => "Interrupted and saved: `spectral resume` goes on with it.".into(),
             _ if self.agents.iter().all(|agent| agent.frames < self.learning_starts) => {
                 format!("Filling replay: learning starts at frame {}.", self.learning_starts)
             }
@@ -196,6 +198,7 @@ mod tests {
         assert_eq!(level(&judge(|p, _| p.now += Duration::from_secs(40))), "look");
         assert_eq!(level(&judge(|p, _| p.checkpoint_age = Some(Duration::from_secs(999)))), "look");
         assert_eq!(level(&judge(|_, agents| agents[0].saturated = 1)), "look");
+        assert_eq!(level(&judge(|p, _| p.standing = Standing::Interrupted)), "look");
         assert_eq!(level(&judge(|p, _| p.standing = Standing::Finished)), "well");
         let early = judge(|p, _| p.learning_starts = 1000);
         assert_eq!(early["health"]["text"], "Filling replay: learning starts at frame 1000.");
