@@ -199,7 +199,7 @@ export class Controls {
     button.disabled = true;
     this.say("Writing the film …");
     try {
-      const blob = await (await request("/film")).blob();
+      const blob = await (await request("/film?agent=" + encodeURIComponent(this.filmName ?? ""))).blob();
       const link = element("a");
       link.href = URL.createObjectURL(blob);
       link.download = (this.run.task + "-" + (this.filmName ?? "film")).replace(/[^a-z0-9._-]+/gi, "-") + ".gif";
