@@ -108,10 +108,16 @@ impl Progress<'_> {
         };
         let stopped = ids(&|agent| agent.stopped.is_some());
         if !stopped.is_empty() {
-            return ("bad", format!("{} of {} agents stopped: {}.", stopped.len(), self.agents.len(), few(&stopped)));
+            return (
+                "bad",
+                format!("{} of {} agents stopped: {}.", stopped.len(), self.agents.len(), few(&stopped)),
+            );
         }
         if self.standing == Standing::Silent {
-            return ("bad", "No process works on this run any more: `spectral resume` goes on with it.".into());
+            return (
+                "bad",
+                "No process works on this run any more: `spectral resume` goes on with it.".into(),
+            );
         }
         let late = Duration::from_secs_f64(30.0 + 3.0 * self.checkpoint_seconds.clamp(0.0, 1e6));
         if self.standing == Standing::Running {

@@ -24,4 +24,4 @@ mod tables;
 mod theatre;
 
 pub use link::{LIVE_FILE, live_file, write_link};
-pub use page::{LivePage, PlayOptions};
+pub use page::{LivePage, PlayOptions, check_port};

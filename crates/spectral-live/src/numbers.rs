@@ -101,7 +101,7 @@ impl Reporter {
         };
         let epsilons: Vec<Option<f64>> = self.tables.iter().map(|tables| tables.epsilon).collect();
         if agents.is_empty() {
-            agents = self.from_files();
+            agents = self.read_agents();
         }
         self.pace.add(now, agents.iter().map(|agent| agent.frames).sum());
         let plan = &self.run.plan;
@@ -121,7 +121,7 @@ impl Reporter {
     }
 
     /// What files alone say of each agent.
-    fn from_files(&self) -> Vec<AgentProgress> {
+    fn read_agents(&self) -> Vec<AgentProgress> {
         let agent = |(agent, tables): (&AgentPlan, &AgentTables)| {
             let scores = tables.curve.rows.iter().rev().filter_map(|point| point.score).take(20);
             let (sum, count) = scores.fold((0.0, 0.0), |(sum, count), score| (sum + score, count + 1.0));

@@ -33,6 +33,20 @@ pub struct LivePage {
     link: Option<Link>,
 }
 
+/// Whether a page could be served on this port now: for programs that want to know before they begin something else.
+pub fn check_port(port: u16) -> Result<(), TrainError> {
+    std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port))
+        .map(drop)
+        .map_err(|e| no_port(port, &e))
+}
+
+fn no_port(port: u16, error: &std::io::Error) -> TrainError {
+    TrainError::Usage(format!(
+        "a page cannot be served on port {port} of this machine: {error}; another port may be free, and without one given a \
+         free one is chosen"
+    ))
+}
+
 /// How a model plays for a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlayOptions {
@@ -55,7 +69,8 @@ impl LivePage {
         let own = Arc::new(OwnProgress::default());
         let mut page = Self::new(&run, &dir, port, Mode::Training, None)?;
         page.own = own.clone();
-        page.farewell = format!("The run has ended here: `spectral watch {}` shows it.", dir.path().display());
+        page.farewell =
+            format!("The run has ended here: `spectral watch {}` shows it.", dir.path().display());
         page.link = Link::create(&dir, &page.url());
         let reporter = Reporter::new(run.clone(), dir, Some(own));
         page.spawn("live-numbers", move |feed| reporter.work(feed))?;
@@ -105,11 +120,7 @@ impl LivePage {
             controls: controls.clone(),
             filming: Mutex::new(()),
         };
-        let server = Server::start(port, Arc::new(site)).map_err(|e| {
-            TrainError::Usage(format!(
-                "the live page cannot be served on port {port} of this machine: {e}; another --live=PORT may be free"
-            ))
-        })?;
+        let server = Server::start(port, Arc::new(site)).map_err(|e| no_port(port, &e))?;
         Ok(LivePage {
             feed,
             own: Arc::default(),

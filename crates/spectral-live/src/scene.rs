@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn bars_are_what_the_codec_says() {
         let codec = |text| configure(text, Default::default()).unwrap().1;
-        let frequencies = Values::new(codec("spectral max_frequency=2").as_ref(), &[1.0, 0.5, 0.0], vec![2.0]);
+        let frequencies =
+            Values::new(codec("spectral max_frequency=2").as_ref(), &[1.0, 0.5, 0.0], vec![2.0]);
         assert_eq!(frequencies.shown, [[1.0, 0.5, 0.0]]);
         assert_eq!(Values::new(codec("clipped").as_ref(), &[1.0], vec![1.0]).shown, [Vec::<f32>::new()]);
         let shares = Values::new(codec("categorical atoms=3").as_ref(), &[0.0, 5.0, 0.0], vec![0.0]);

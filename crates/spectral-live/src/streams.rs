@@ -115,7 +115,9 @@ impl Source for Events {
         let tables = state.tables.clone();
         drop(state);
         self.tables(&tables, out);
-        if let Some(now) = progress.filter(|now| self.progress.as_ref().is_none_or(|told| !Arc::ptr_eq(now, told))) {
+        if let Some(now) =
+            progress.filter(|now| self.progress.as_ref().is_none_or(|told| !Arc::ptr_eq(now, told)))
+        {
             out.extend_from_slice(format!("event: progress\ndata: {now}\n\n").as_bytes());
             self.progress = Some(now);
         }

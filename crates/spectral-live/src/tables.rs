@@ -127,10 +127,8 @@ impl Follower {
             }
             Line::Row(row) => {
                 let Some(frame) = row.get("frame") else { return };
-                if column.as_ref().is_none_or(|column| column.frame != frame) {
-                    if let Some(done) = column.take() {
-                        into.td.push(done);
-                    }
+                if let Some(done) = column.take_if(|column| column.frame != frame) {
+                    into.td.push(done);
                 }
                 let column = column.get_or_insert(TdColumn { frame, errors: Vec::new() });
                 let (error, target) = (row.get("abs_error"), row.get("abs_target"));
@@ -265,7 +263,8 @@ mod tests {
         let mut tables = AgentTables::default();
         assert!(!follower.look(&mut tables), "no file yet");
         let mut file = File::create(&path).unwrap();
-        write!(file, "frame,epsilon,score_mean,td_abs,activity_0,activity_1\n10,1,,0.5,0.25,\n20,0.9,3").unwrap();
+        write!(file, "frame,epsilon,score_mean,td_abs,activity_0,activity_1\n10,1,,0.5,0.25,\n20,0.9,3")
+            .unwrap();
         assert!(follower.look(&mut tables));
         assert_eq!(tables.curve.rows, [Point { frame: 10.0, score: None, td: Some(0.5) }]);
         assert_eq!(tables.frequencies.as_ref().unwrap().activity, [Some(0.25), None]);

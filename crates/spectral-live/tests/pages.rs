@@ -133,7 +133,8 @@ fn readers_are_told_when_a_run_ends() {
 #[test]
 fn ten_pages_change_no_bit() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = ["task=pong-mini", "agents=spectral,categorical", "seeds=2", "frames=3000", "log_frames=100"];
+    let settings =
+        ["task=pong-mini", "agents=spectral,categorical", "seeds=2", "frames=3000", "log_frames=100"];
     let alone = folder.path().join("alone");
     trainer(&alone, &settings).run().unwrap();
     let watched = folder.path().join("watched");
@@ -200,7 +201,10 @@ fn a_finished_model_plays_and_does_as_it_is_told() {
     let human = pictures.find(|m| m.head["chosen_by"] == "human" && m.head["action"] == 1).unwrap();
     assert_eq!(finite(&human.head["values"]), 3, "bars are shown while a person plays");
     address.json("POST", "/control", r#"{"action": null}"#);
-    assert!(pictures.any(|m| m.head["chosen_by"] == "human" && m.head["action"] == 0), "nothing pressed: rest");
+    assert!(
+        pictures.any(|m| m.head["chosen_by"] == "human" && m.head["action"] == 0),
+        "nothing pressed: rest"
+    );
 
     address.json("POST", "/control", r#"{"human": false, "agent": "categorical-s1", "epsilon": 1}"#);
     let other = pictures.find(|m| m.head["agent"] == 1 && m.head["chosen_by"] == "chance").unwrap();
@@ -279,7 +283,10 @@ fn a_run_of_another_process_is_played_from_its_checkpoint() {
             let first = pictures.find(|m| m.head["weights_frame"].is_number()).unwrap();
             assert_eq!(finite(&first.head["values"]), 3);
             let frames = first.head["weights_frame"].as_u64().unwrap();
-            assert!(pictures.any(|m| m.head["weights_frame"].as_u64() > Some(frames)), "newer checkpoints come");
+            assert!(
+                pictures.any(|m| m.head["weights_frame"].as_u64() > Some(frames)),
+                "newer checkpoints come"
+            );
             let status = |data: &Value| data["status"].as_str().unwrap().to_string();
             let running = |(kind, data): (String, Value)| kind == "progress" && status(&data) == "running";
             assert!(address.events("spectral-s1").any(running));

@@ -139,7 +139,15 @@ pub(crate) struct Standing {
 impl GlimpseTaker {
     pub(crate) fn new(slot: Arc<GlimpseSlot>, observation: ObservationSpec, stack_begins: bool) -> Self {
         let glimpse = Glimpse::new(observation);
-        GlimpseTaker { slot, glimpse, observation, gathered: None, complete: false, stack_begins, reward: 0.0 }
+        GlimpseTaker {
+            slot,
+            glimpse,
+            observation,
+            gathered: None,
+            complete: false,
+            stack_begins,
+            reward: 0.0,
+        }
     }
 
     /// Looks at what the task has just shown. The last observations of an episode make a stack, so a glimpse takes as many
@@ -173,7 +181,8 @@ impl GlimpseTaker {
             glimpse.picture = Picture::default();
         }
         let Standing { frame, episode, score } = standing;
-        (glimpse.frame, glimpse.episode, glimpse.score, glimpse.reward) = (frame, episode, score, self.reward);
+        (glimpse.frame, glimpse.episode, glimpse.score, glimpse.reward) =
+            (frame, episode, score, self.reward);
         glimpse.legal = legal.copied();
         self.complete = true;
     }

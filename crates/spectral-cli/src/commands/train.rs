@@ -7,7 +7,7 @@ use crate::progress::{Progress, duration};
 use crate::table::count;
 use crate::typed::{command_line, program};
 use spectral_agent::settings::{Setting, SettingError};
-use spectral_live::LivePage;
+use spectral_live::{LivePage, check_port};
 use spectral_train::checkpoint::Cost;
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
@@ -48,6 +48,8 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
         print(&run.to_toml("(not created)", &command_line(), &hardware))?;
         return Ok(SUCCESS);
     }
+    // What can be refused is refused before the run's folder is made.
+    args.live.live.map_or(Ok(()), check_port)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
     let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
     work(&mut trainer, &args.live)

@@ -12,6 +12,7 @@ mod claims;
 mod clips;
 mod curves;
 mod header;
+mod live;
 mod overall;
 mod overview;
 mod panels;
@@ -37,6 +38,7 @@ pub(crate) fn page(
     let title = if options.title.trim().is_empty() { "Training report" } else { options.title.trim() };
     let mut body = format!("<main>\n<h1>{}</h1>\n", escape(title));
     body.push_str(&header::facts(tasks));
+    body.push_str(&live::links(tasks, &options.out));
     body.push_str(&header::notes(&options.notes));
     body.push_str(&header::contents(tasks, summary));
     body.push_str(&claims::section(&summary.claims));
