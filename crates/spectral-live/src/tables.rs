@@ -268,7 +268,7 @@ mod tests {
         assert!(follower.look(&mut tables));
         assert_eq!(tables.curve.rows, [Point { frame: 10.0, score: None, td: Some(0.5) }]);
         assert_eq!(tables.frequencies.as_ref().unwrap().activity, [Some(0.25), None]);
-        write!(file, ",0.25,,\n").unwrap();
+        writeln!(file, ",0.25,,").unwrap();
         assert!(follower.look(&mut tables));
         assert_eq!(tables.curve.rows[1], Point { frame: 20.0, score: Some(3.0), td: Some(0.25) });
         assert!(!follower.look(&mut tables), "nothing was added");
