@@ -77,7 +77,9 @@ impl SpectrumScreen {
     /// The whole screen: the picture on the left, values on the right, the score's curve below.
     fn lines(&mut self, scene: &Scene, picture: &Picture, (columns, rows): (usize, usize)) -> Vec<String> {
         let most = rows.saturating_sub(4).max(1);
-        let side = (NAME + BARS + VALUE + 5).min(columns * 3 / 5);
+        let bars = scene.values.as_ref().and_then(|values| values.shown.first()).map_or(0, Vec::len);
+        let bars = if bars == 0 { BARS } else { bars.min(BARS) };
+        let side = (NAME + bars + VALUE + 5).min(columns * 3 / 5);
         let mut left = match picture.rgb.is_empty() {
             true => Vec::new(),
             false => picture_lines(picture, (columns.saturating_sub(side + 2).max(1), most)),

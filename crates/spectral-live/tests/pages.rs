@@ -11,8 +11,10 @@ use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use spectral_train::trainer::{Observer, Trainer};
 use std::collections::HashSet;
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn trainer(folder: &Path, settings: &[&str]) -> Trainer {
@@ -129,7 +131,7 @@ fn readers_are_told_when_a_run_ends() {
     });
 }
 
-/// Ten pages that read all they can change no bit, and what they cannot read in time is lost.
+/// Ten pages that read all they can, and a crowd that wants nothing good, change no bit; what a page cannot read in time is lost.
 #[test]
 fn ten_pages_change_no_bit() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +143,7 @@ fn ten_pages_change_no_bit() {
     let mut trainer = trainer(&watched, &settings);
     let page = LivePage::of_training(&mut trainer, 0).unwrap();
     let address = Address::new(&page.url());
-    let seen = AtomicUsize::new(0);
+    let (seen, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for reader in 0..10 {
             let (address, seen) = (address.clone(), &seen);
@@ -160,8 +162,23 @@ fn ten_pages_change_no_bit() {
                 events.join().unwrap();
             });
         }
+        let (ended, port) = (&ended, address.port);
+        scope.spawn(move || {
+            let mut half_open = Vec::new();
+            while !ended.load(Ordering::Relaxed) {
+                for request in ["GET", "\0\0\0", "POST /control HTTP/1.1\r\nHost: evil.example\r\n\r\n"] {
+                    if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+                        let _ = stream.write_all(request.as_bytes());
+                        half_open.push(stream);
+                    }
+                }
+                half_open.drain(..half_open.len().saturating_sub(100));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
         std::thread::sleep(Duration::from_millis(300));
         trainer.run_watched(&page).unwrap();
+        ended.store(true, Ordering::Relaxed);
         drop(page);
     });
     assert!(seen.load(Ordering::Relaxed) > 10);
