@@ -1,6 +1,7 @@
 //! Every option of the command, defined once.
 
 use clap::{Args, Parser, Subcommand};
+use spectral_core::settings::parse_count;
 use std::path::PathBuf;
 
 /// Reinforcement learning where rewards grow: Spectral DQN and its rivals on equal terms.
@@ -63,6 +64,19 @@ OUT/runs count as if they had been made here.
 Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was
 stopped, 130 interrupted (resumable).";
 
+/// A number of frames as people write it.
+fn frames(text: &str) -> Result<u64, String> {
+    parse_count(text).ok_or_else(|| "expected a whole number, such as 500000, 1e6, 1M or 200k".into())
+}
+
+/// The same, and not none.
+fn at_least_one(text: &str) -> Result<u64, String> {
+    match frames(text)? {
+        0 => Err("expected at least 1".into()),
+        frames => Ok(frames),
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Train four agents on two tasks whose rewards explode, and report (two to four minutes on two cores)
@@ -118,7 +132,7 @@ pub struct DemoArgs {
     #[arg(long, default_value = "demo")]
     pub out: PathBuf,
     /// Frames per agent, instead of the demo's own
-    #[arg(long)]
+    #[arg(long, value_parser = frames)]
     pub frames: Option<u64>,
     /// Set any setting of both halves: key=value, or agent.NAME.key=value
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -161,7 +175,7 @@ pub struct TrainArgs {
     #[arg(long)]
     pub seeds: Option<String>,
     /// Emulator frames per agent
-    #[arg(long)]
+    #[arg(long, value_parser = frames)]
     pub frames: Option<u64>,
     /// Where to train: auto, cpu, cuda or cuda:N (`spectral doctor` says what there is)
     #[arg(long)]
@@ -225,7 +239,7 @@ pub struct ResumeArgs {
     /// The run's folder
     pub run: PathBuf,
     /// Go on to this many frames per agent instead of the planned end
-    #[arg(long)]
+    #[arg(long, value_parser = frames)]
     pub frames: Option<u64>,
     /// Resume from this checkpoint instead of the newest
     #[arg(long)]
@@ -312,7 +326,7 @@ pub struct ReportArgs {
     pub experiment: Option<String>,
     /// Read every run up to this emulator frame only: curves end there and final scores are taken there, so that runs of
     /// unlike lengths, or still at work, can be compared
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "FRAMES", value_parser = at_least_one)]
     pub at_frames: Option<u64>,
     /// The agent that the others are compared with
     #[arg(long, default_value = "spectral")]
@@ -326,7 +340,7 @@ pub struct ReproduceArgs {
     /// The figure or table (fig3, mini-fig3, table1 …), or an experiment's TOML file; without it, all are listed
     pub figure: Option<String>,
     /// Emulator frames per agent, instead of the figure's own
-    #[arg(long)]
+    #[arg(long, value_parser = frames)]
     pub frames: Option<u64>,
     /// Seeds, instead of five: a count (3), an inclusive range (1000..1009) or a list (3,7,9)
     #[arg(long)]

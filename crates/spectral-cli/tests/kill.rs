@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// A small generator: moments must be the same in every run of the test.
@@ -163,7 +164,7 @@ fn a_second_ctrl_c_ends_at_once_and_loses_nothing_that_was_saved() {
         std::fs::read_to_string(&metrics).is_ok_and(|text| text.lines().any(|line| line.starts_with("60,")))
     });
     signal(&child, "INT");
-    std::thread::sleep(Duration::from_millis(30));
+    std::thread::sleep(Duration::from_millis(2100));
     if child.try_wait().unwrap().is_none() {
         signal(&child, "INT");
     }
@@ -173,6 +174,49 @@ fn a_second_ctrl_c_ends_at_once_and_loses_nothing_that_was_saved() {
     assert!(ran.err.contains("saving a checkpoint"), "{}", ran.err);
     // Whichever came first, the run is in order.
     place.run("report slow").code(0);
+}
+
+/// `timeout` signals a process and its group, schedulers and wrappers forward what they got: the same wish comes several times.
+#[test]
+fn signals_that_come_twice_lose_no_checkpoint() {
+    let place = Place::new();
+    for (n, (first, second)) in
+        [("INT", "INT"), ("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")].iter().enumerate()
+    {
+        let child = place.start(&train(&format!("--seeds 2 --frames 100000000 --out run{n}")));
+        let run = place.path(&format!("run{n}"));
+        let metrics = run.join("agents/spectral-s1/metrics.csv");
+        wait_until("some rows", || metrics.metadata().is_ok_and(|m| m.len() > 900));
+        for name in [first, second, first] {
+            // It may have ended by then.
+            let _ = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).output();
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        Ran::of(child.wait_with_output().unwrap()).code(130).says(&["interrupted and saved"]);
+        assert_eq!(checkpoints(&run).len(), 1, "{first} and {second}");
+    }
+}
+
+/// Several processes that begin a run in one folder at once: one of them does, and the folder says what that one does.
+#[test]
+fn of_those_that_begin_a_run_at_once_one_does() {
+    let place = Place::new();
+    for attempt in 0..6 {
+        let begin = |seed: usize| {
+            let out = format!("--seeds {0}..{0} --frames 300 --out run{attempt}", 10 + seed);
+            place.start(&train(&out))
+        };
+        let children: Vec<_> = (0..4).map(begin).collect();
+        let ended: Vec<Ran> = children.into_iter().map(|c| Ran::of(c.wait_with_output().unwrap())).collect();
+        let winners: Vec<usize> = (0..4).filter(|&n| ended[n].code == Some(0)).collect();
+        let [winner] = winners[..] else { panic!("{ended:#?}") };
+        let run = place.path(&format!("run{attempt}"));
+        let text = std::fs::read_to_string(run.join("run.toml")).unwrap();
+        assert!(text.contains(&format!("seed = {}", 10 + winner)), "run.toml is not the winner's: {text}");
+        let agents: Vec<_> = std::fs::read_dir(run.join("agents")).unwrap().collect();
+        assert_eq!(agents.len(), 1);
+        assert!(ended.iter().enumerate().all(|(n, ran)| n == winner || ran.code == Some(2)), "{ended:#?}");
+    }
 }
 
 #[test]

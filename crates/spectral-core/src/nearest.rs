@@ -2,10 +2,34 @@
 
 use strsim::osa_distance;
 
+/// What other libraries and papers call things, and what they are called here.
+const OTHER_NAMES: [(&str, &str); 20] = [
+    ("dqn", "clipped"),
+    ("dqn-tc", "compressed"),
+    ("dqn+tc", "compressed"),
+    ("spectral-dqn", "spectral"),
+    ("pop-art", "popart"),
+    ("c51", "c51-squashed"),
+    ("hl-gauss", "categorical"),
+    ("lr", "learning-rate"),
+    ("alpha", "learning-rate"),
+    ("gamma", "discount"),
+    ("batch-size", "batch"),
+    ("minibatch", "batch"),
+    ("buffer-size", "replay"),
+    ("replay-size", "replay"),
+    ("epsilon", "epsilon-final"),
+    ("train-freq", "update-period"),
+    ("target-update-interval", "target-period"),
+    ("nsteps", "n-step"),
+    ("per", "prioritised"),
+    ("total-timesteps", "frames"),
+];
+
 /// The candidate with the smallest edit distance to `word`, if any is close enough to be a likely typo. Of several with the same
 /// distance it returns the first.
 ///
-/// A candidate is close enough if at most half of the longer word's letters (rounded up) must change, or if one word contains the
+/// Names that are usual elsewhere are known. Otherwise a candidate is close enough if at most half of the longer word's letters (rounded up) must change, or if one word contains the
 /// other. Letter case and the choice between `-` and `_` do not count.
 ///
 /// ```
@@ -13,9 +37,15 @@ use strsim::osa_distance;
 /// let tasks = ["pong-mini", "2048", "investor"];
 /// assert_eq!(nearest("pong_mnii", tasks), Some("pong-mini"));
 /// assert_eq!(nearest("xylophone", tasks), None);
+/// assert_eq!(nearest("lr", ["batch", "learning_rate"]), Some("learning_rate"));
 /// ```
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalised(word);
+    let other_name = OTHER_NAMES.iter().find(|(known, _)| *known == word).map(|(_, ours)| *ours);
+    let candidates: Vec<&'a str> = candidates.into_iter().collect();
+    if let Some(ours) = other_name.and_then(|ours| candidates.iter().find(|c| normalised(c) == ours)) {
+        return Some(ours);
+    }
     let letters = word.chars().count();
     let mut best: Option<(usize, &'a str)> = None;
     for candidate in candidates {

@@ -102,7 +102,7 @@ macro_rules! number_setting {
     ($($type:ty: $kind:literal),*) => {
         $(impl Setting for $type {
             fn parse(text: &str) -> Result<Self, String> {
-                text.replace('_', "").parse().map_err(|_| $kind.to_string())
+                parse_count(text).and_then(|count| count.try_into().ok()).ok_or_else(|| $kind.to_string())
             }
             fn show(&self) -> String {
                 self.to_string()
@@ -112,6 +112,35 @@ macro_rules! number_setting {
             }
         })*
     };
+}
+
+/// A whole number as people write it: `1000000`, `1_000_000`, `1e6`, `1M`, `1.5M`, `200k`, `2G`.
+///
+/// ```
+/// use spectral_core::settings::parse_count;
+/// assert_eq!(parse_count("1.5M"), Some(1_500_000));
+/// assert_eq!(parse_count("1e6"), parse_count("1_000_000"));
+/// assert_eq!(parse_count("0.5"), None);
+/// assert_eq!(parse_count("-3"), None);
+/// ```
+pub fn parse_count(text: &str) -> Option<u64> {
+    let text = text.replace('_', "");
+    if let Ok(count) = text.parse() {
+        return Some(count);
+    }
+    let (digits, unit) = match text.chars().last()? {
+        'k' | 'K' => (&text[..text.len() - 1], 1e3),
+        'M' => (&text[..text.len() - 1], 1e6),
+        'G' => (&text[..text.len() - 1], 1e9),
+        _ => (text.as_str(), 1.0),
+    };
+    // Only what is written in digits: no names of numbers, no signs.
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let count = digits.parse::<f64>().ok()? * unit;
+    // Up to here every whole number is exact.
+    ((0.0..=9e15).contains(&count) && count.fract() == 0.0).then_some(count as u64)
 }
 
 number_setting!(u32: "a whole number", u64: "a whole number", usize: "a whole number");

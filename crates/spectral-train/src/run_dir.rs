@@ -59,23 +59,16 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes the folder and writes `run.toml`. A folder that exists and is not empty is refused.
+    /// Makes the folder, takes it for this process alone as [`lock`](RunDir::lock) does, and writes `run.toml`. A folder that
+    /// exists and is not empty is refused.
     pub fn create(
         path: &Path,
         run: &ResolvedRun,
         registry: &Registry,
         command: &str,
-    ) -> Result<Self, TrainError> {
+    ) -> Result<(Self, File), TrainError> {
         // What a process killed before it had written `run.toml` left behind is nothing worth keeping.
-        let counts = |name: &str| name != LOCK && !is_temporary(name);
-        let occupied = std::fs::read_dir(path)
-            .is_ok_and(|entries| entries.flatten().any(|e| counts(&e.file_name().to_string_lossy())));
-        if occupied {
-            return Err(TrainError::Usage(format!(
-                "{0} exists already and is left as it is; give another --out, or continue it with `spectral resume {0}`",
-                path.display()
-            )));
-        }
+        Self::check_free(path)?;
         let dir = RunDir { path: path.into() };
         let hardware = Hardware { device: run.device_name(), ..Hardware::here() };
         let text = run.to_toml(&timestamp(), command, &hardware);
@@ -87,32 +80,57 @@ impl RunDir {
             return Err(unfit("some setting does not read back as it is written".into()));
         }
         std::fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
+        // Of two processes that begin a run here at once, one gets the lock; the other has written nothing.
+        let lock = dir.take_lock()?;
+        Self::check_free(path)?;
         // First, so that a run killed from here on can be resumed.
         write_atomically(&path.join("run.toml"), |out| out.write_all(text.as_bytes()))?;
-        Ok(dir)
+        dir.make_folders()?;
+        Ok((dir, lock))
+    }
+
+    /// Refuses a folder that holds something already. A lock and what a killed process left half-written do not count.
+    fn check_free(path: &Path) -> Result<(), TrainError> {
+        let counts = |name: &str| name != LOCK && !is_temporary(name);
+        let occupied = std::fs::read_dir(path)
+            .is_ok_and(|entries| entries.flatten().any(|e| counts(&e.file_name().to_string_lossy())));
+        match occupied {
+            false => Ok(()),
+            true => Err(TrainError::Usage(format!(
+                "{0} exists already and is left as it is; give another --out, or continue it with `spectral resume {0}`",
+                path.display()
+            ))),
+        }
     }
 
     /// Takes the run for this process alone, for as long as the file is kept, and makes its folders.
     ///
     /// Two processes that train the same run would write into each other's files.
     pub fn lock(&self) -> Result<File, TrainError> {
+        let lock = self.take_lock()?;
+        self.make_folders()?;
+        Ok(lock)
+    }
+
+    fn take_lock(&self) -> Result<File, TrainError> {
         let path = self.path.join(LOCK);
         let file = File::create(&path).map_err(|e| StoreError::io(&path, "create", e))?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                return Err(TrainError::Usage(format!(
-                    "another process is at work in {}: wait until it ends, or stop it with Ctrl-C",
-                    self.path.display()
-                )));
-            }
+            Err(TryLockError::WouldBlock) => Err(TrainError::Usage(format!(
+                "another process is at work in {}: wait until it ends, or stop it with Ctrl-C",
+                self.path.display()
+            ))),
             // Some file systems have no locks: worth a risk that only two processes at once would run.
-            Err(TryLockError::Error(_)) | Ok(()) => {}
+            Err(TryLockError::Error(_)) | Ok(()) => Ok(file),
         }
+    }
+
+    fn make_folders(&self) -> Result<(), TrainError> {
         for folder in [self.checkpoints(), self.path.join("agents")] {
             std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
         }
         sweep_temporaries(&self.path)?;
-        Ok(file)
+        Ok(())
     }
 
     /// Opens an existing run and reads its `run.toml`.

@@ -70,8 +70,7 @@ impl Trainer {
         // Whatever can be refused is refused before anything is made.
         threads(&run.plan)?;
         run.memory.check()?;
-        let dir = RunDir::create(path, &run, registry, command)?;
-        let lock = dir.lock()?;
+        let (dir, lock) = RunDir::create(path, &run, registry, command)?;
         let first = run.device_name();
         let mut population = populate(&mut run)?;
         if run.device_name() != first {

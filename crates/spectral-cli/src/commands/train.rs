@@ -20,6 +20,7 @@ use spectral_train::run_dir::Status;
 use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Trains agents on a task.
 pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
@@ -155,17 +156,27 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Set by Ctrl-C or a polite kill; a second Ctrl-C ends the process at once.
+/// How long after the first signal further ones are taken for the same wish: `timeout`, schedulers and wrappers send a signal to
+/// a process and to its group, so that it comes twice.
+const SAME_WISH: Duration = Duration::from_secs(2);
+
+/// Set by Ctrl-C or a polite kill; a later Ctrl-C ends the process at once.
 pub fn interrupt() -> &'static Control {
     static CONTROL: OnceLock<Control> = OnceLock::new();
     CONTROL.get_or_init(|| {
         // Without a handler Ctrl-C still works, only less politely: not worth failing for.
         let _ = ctrlc::set_handler(|| {
+            static FIRST: OnceLock<Instant> = OnceLock::new();
             if interrupt().is_cancelled() {
-                std::process::exit(i32::from(INTERRUPTED));
+                if FIRST.get().is_some_and(|first| first.elapsed() >= SAME_WISH) {
+                    note!("\nended without saving; the checkpoint before is whole");
+                    std::process::exit(i32::from(INTERRUPTED));
+                }
+                return;
             }
+            FIRST.get_or_init(Instant::now);
             interrupt().cancel();
-            note!("\nsaving a checkpoint …");
+            note!("\nsaving a checkpoint … (Ctrl-C again, after a moment, ends at once and does not save)");
         });
         Control::default()
     })
