@@ -15,6 +15,10 @@ fn unknown_names_are_answered_with_the_nearest() {
         ("train --task pong-mini --set agent.spectral.bach=1", &["'batch'"]),
         ("train --task pong-mini --set agent.sepctral.batch=8", &["sepctral", "'spectral'"]),
         ("train --task pong-mini --set protocol=papr", &["'paper'"]),
+        ("train --task pong-mini --agents dqn", &["'clipped'"]),
+        ("train --task pong-mini --set lr=1", &["'learning_rate'"]),
+        ("train --task pong-mini --set gamma=1", &["'discount'"]),
+        ("train --task pong-mini --frames 1.5", &["such as 500000, 1e6, 1M or 200k"]),
         ("train --task pong-mini --set codec=spectra", &["codec", "name another agent"]),
         ("train --task pong-mini --set observation=plane", &["observation", "planes"]),
         ("tran --task pong-mini", &["train"]),
@@ -23,6 +27,17 @@ fn unknown_names_are_answered_with_the_nearest() {
         place.run(arguments).code(2).says(words);
     }
     assert!(!place.path("runs").exists(), "a run that cannot start leaves nothing");
+}
+
+#[test]
+fn frames_may_be_written_as_people_write_them() {
+    let place = Place::new();
+    for frames in ["20000", "20_000", "2e4", "20k", "0.02M"] {
+        let ran = place.run(&format!("train --task pong-mini --frames {frames} --dry-run")).code(0);
+        assert!(ran.out.contains("\nframes = 20000\n"), "{frames}: {}", ran.out);
+        let ran = place.run(&format!("train --task pong-mini --set frames={frames} --dry-run")).code(0);
+        assert!(ran.out.contains("\nframes = 20000\n"), "{frames}: {}", ran.out);
+    }
 }
 
 #[test]
