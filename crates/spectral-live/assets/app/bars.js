@@ -28,12 +28,16 @@ export function drawFrequencies(surface, at) {
 
   const room = Math.max(1, Math.floor((bottom - top) / 34));
   const marks = at.weighted ? symlogTicks(at.range.low, at.range.high, room) : ticks(at.range.low, at.range.high, room);
-  // There is always a number beside 0 to read the scale by.
-  if (!marks.some((tick) => tick > 0) && at.range.high > 0) marks.push(at.range.high);
-  for (const tick of marks) {
+  // There is always a number beside 0 to read the scale by; it must not be written over another.
+  if (!marks.some((tick) => tick !== 0)) marks.push(at.range.high > -at.range.low ? at.range.high : at.range.low);
+  const written = [];
+  for (const tick of marks.sort((a, b) => Math.abs(a) - Math.abs(b))) {
     const height = Math.round(y(tick)) + 0.5;
     if (tick !== 0) line(c, left, height, surface.width - right, height, Math.abs(tick) === 1 ? theme.rule : theme.grid);
-    label(c, short(tick), left - 5, Math.min(bottom - 3, Math.max(top + 3, height)), "right");
+    const middle = Math.min(bottom - 3, Math.max(top + 3, height));
+    if (written.some((other) => Math.abs(other - middle) < 11)) continue;
+    written.push(middle);
+    label(c, short(tick), left - 5, middle, "right");
   }
 
   const gap = wide > 9 ? 2 : wide > 5 ? 1 : 0.5;

@@ -45,7 +45,7 @@ export const score = (value) =>
 
 export function signed(value) {
   if (!known(value)) return "–";
-  return value > 0 ? "+" + compact(value) : compact(value);
+  return value > 0 ? "+" + score(value) : score(value);
 }
 
 export function percent(share) {

@@ -50,6 +50,7 @@ export class Health {
     setHidden(byId("left").parentNode, over && !known(progress.left_seconds));
     const age = progress.checkpoint_age;
     setText(byId("checkpoint"), known(age) ? duration(age) + " ago" : "none yet");
+    setHidden(byId("checkpoint").parentNode, progress.status === "finished" && !known(age));
     const late = known(age) && known(progress.checkpoint_seconds) && age > 3 * progress.checkpoint_seconds + 30;
     byId("checkpoint").classList.toggle("late", late && progress.status === "running");
 

@@ -155,14 +155,17 @@ export class Heat {
     const tall = (bottom - EDGE.top) / grid.scores;
     const scale = Math.log(grid.top / grid.bottom);
     const share = (error) => Math.log(error / grid.bottom) / scale;
+    // Edges lie between the screen's pixels, or seams would show.
+    const { ratio } = this.surface;
+    const snap = (place) => Math.round(place * ratio) / ratio;
     for (let column = 0; column < grid.columns; column++) {
       for (let score = 0; score < grid.scores; score++) {
         const k = column * grid.scores + score;
         if (grid.count[k] === 0) continue;
         const [r, g, b] = heatColour(share(grid.sum[k] / grid.count[k]));
         c.fillStyle = `rgb(${r} ${g} ${b})`;
-        // A little over the edge, or seams would show.
-        c.fillRect(EDGE.left + column * wide, bottom - (score + 1) * tall, wide + 0.5, tall + 0.5);
+        const [left, top] = [snap(EDGE.left + column * wide), snap(bottom - (score + 1) * tall)];
+        c.fillRect(left, top, snap(EDGE.left + (column + 1) * wide) - left, snap(bottom - score * tall) - top);
       }
     }
     const every = ticks(0, this.run.max_player_score, Math.max(2, Math.floor((bottom - EDGE.top) / 34)));

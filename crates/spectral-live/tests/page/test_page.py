@@ -352,6 +352,7 @@ def test_film(b):
                 os.remove(os.path.join(b.downloads, name))
             b.click("#film")
             b.until("document.querySelector('#control-message').textContent.startsWith('Film saved')")
+            assert any(url.endswith("/film?agent=spectral-s1") for url in b.urls), "the film is of the agent that is shown"
             wait(lambda: any(n.endswith(".gif") for n in os.listdir(b.downloads)), what="a file")
             name = next(n for n in os.listdir(b.downloads) if n.endswith(".gif"))
             assert name == "exponential-pong-mini-spectral-s1.gif", name
@@ -435,7 +436,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shots", help="a folder for screenshots")
     parser.add_argument("names", nargs="*", help="parts of the names of tests to run")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     SHOTS = options.shots
     if SHOTS:
         os.makedirs(SHOTS, exist_ok=True)
