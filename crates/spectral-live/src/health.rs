@@ -146,10 +146,10 @@ impl Progress<'_> {
         }
         if self.learning_starts >= self.frames {
             let (starts, ends) = (self.learning_starts, self.frames);
-            return (
-                "look",
-                format!("Nothing is learned: learning starts at frame {starts}, and the run ends at {ends}."),
+            let text = format!(
+                "No agent learns in this run: learning starts at frame {starts}, and it ends at {ends}."
             );
+            return ("look", text);
         }
         let text = match self.standing {
             Standing::Finished => "Finished.".into(),
