@@ -123,12 +123,13 @@ export class Curves {
         if (frame > last) last = frame;
         // Below 1 the symlog axis is linear: smaller scores are no further orders.
         const size = Math.max(1, Math.abs(value));
-        if (size < least) least = size;
+        if (size < least && value !== 0) least = size;
         if (size > most) most = size;
       }
     }
     this.last = last;
     this.far = Math.max(this.run.frames || 0, last);
+    if (low < 0 && high > 0) least = 1;
     this.cache = { seeds, means, low, high, wide: most > least * 10 ** ORDERS };
     return this.cache;
   }
@@ -171,7 +172,7 @@ export class Curves {
       line(c, EDGE.left, y, width - EDGE.right, y, tick === 0 ? theme.rule : theme.grid);
       label(c, short(tick), EDGE.left - 7, y, "right");
     }
-    this.drawReferences(c);
+    const names = this.drawReferences(c);
     for (const tick of ticks(0, this.far || 1, Math.floor(width / 90))) {
       const x = Math.round(this.x(tick)) + 0.5;
       line(c, x, this.bottom, x, this.bottom + 4, theme.muted);
@@ -205,6 +206,7 @@ export class Curves {
       c.fill();
       c.stroke();
     }
+    this.nameReferences(c, names);
     this.readout(c, lines);
     const root = document.documentElement.dataset;
     root.curves = String(Number(root.curves ?? 0) + 1);
@@ -252,6 +254,7 @@ export class Curves {
   drawReferences(c) {
     const right = this.surface.width - EDGE.right;
     const used = [];
+    const texts = [];
     for (const { name, value } of this.references) {
       const at = this.place(value);
       const [above, below] = [at > this.high, at < this.low];
@@ -261,14 +264,28 @@ export class Curves {
         line(c, EDGE.left, y, right, y, theme.muted, 1.5);
         c.setLineDash([]);
       }
-      const text = `${name} play ${compact(value)}${above ? " ↑" : below ? " ↓" : ""}`;
+      const text = `${name} play ${short(value)}${above ? " ↑" : below ? " ↓" : ""}`;
       let height = y - 8 < EDGE.top ? y + 9 : y - 8;
       if (used.some((other) => Math.abs(other - height) < 12)) height = y + 9;
       used.push(height);
-      label(c, text, EDGE.left + 6, height, "left");
+      texts.push([text, height]);
     }
     const names = this.references.map(({ name, value }) => `${name} ${value}`).join(", ");
     if (byId("curves-figure").dataset.references !== names) byId("curves-figure").dataset.references = names;
+    return texts;
+  }
+
+  /** Labels of the references, over the curves. */
+  nameReferences(c, texts) {
+    const right = this.surface.width - EDGE.right - 4;
+    for (const [text, y] of texts) {
+      const wide = c.measureText(text).width;
+      c.globalAlpha = 0.8;
+      c.fillStyle = theme.surface;
+      c.fillRect(right - wide - 3, y - 6.5, wide + 6, 13);
+      c.globalAlpha = 1;
+      label(c, text, right, y, "right");
+    }
   }
 
   stroke(c, { points, colour, dash }, width) {

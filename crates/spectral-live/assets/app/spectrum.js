@@ -7,7 +7,7 @@ import { SlowRange } from "./scale.js";
 import { drawing, Surface } from "./surface.js";
 
 const NOTES = {
-  frequencies: "One bar per frequency; the value is the sum of output × weight. Ticks: the best action's bars.",
+  frequencies: "The value is the sum of output × weight. Ticks: the best action's bars.",
   weighted: "Output × weight, on a logarithmic scale. Ticks: the best action's bars.",
   distribution: "How probable each return is; the dashed line is the value that the agent reads out.",
   value: "The value of each action, on one scale. Ticks: the best action's value.",
@@ -226,7 +226,9 @@ export class Spectrum {
     if (cell.box.dataset.by !== by) cell.box.dataset.by = by;
     // The agent plays what is best by its own weights; the values shown may be of older ones.
     const newer = by === "agent" && best !== null && best !== k && this.run.mode === "training" && shown.weights_frame !== shown.frame;
-    const words = [chosen ? (newer ? "chosen by newer weights" : BY[by] ?? "") : "", best === k ? "best" : "", illegal ? "illegal" : ""];
+    // In a narrow cell the pointer has to say that it is the chosen one.
+    const older = this.holder.classList.contains("single") ? "chosen by newer weights" : "by newer weights";
+    const words = [chosen ? (newer ? older : BY[by] ?? "") : "", best === k ? "best" : "", illegal ? "illegal" : ""];
     const text = words.filter((word) => word).join(" · ");
     setText(cell.tag, text);
     const title = newer ? "The values shown are of older weights than those that chose." : text;
