@@ -64,7 +64,7 @@ export function drawFrequencies(surface, at) {
   if (at.axis) frequencyAxis(c, left, wide, bottom, at.weights);
 }
 
-/** Numbers of the frequencies, and what each counts, below. */
+/** Numbers of the frequencies, and their weights in the value, below. */
 export function frequencyAxis(c, left, wide, bottom, weights) {
   const spaced = (room) => [1, 2, 5, 10, 20, 30, 60].find((step) => step * wide >= room) ?? 60;
   const [numbers, counts] = [spaced(17), spaced(46)];
@@ -83,7 +83,7 @@ export function frequencyAxis(c, left, wide, bottom, weights) {
   }
 }
 
-/** The part of the support where there is some probability: grows at once, shrinks slowly. */
+/** The part of the support where there is some probability: grows at once, shrinks within a few seconds. */
 export class Window {
   constructor() {
     this.low = Infinity;
@@ -103,7 +103,7 @@ export class Window {
     const least = Math.min(12, count - 1);
     const middle = low <= high ? (low + high) / 2 : (count - 1) / 2;
     const half = Math.max(least, (high - low) * 1.15 + 2) / 2;
-    const fade = 1 - 0.5 ** (Math.min(now - this.at, 1000) / 4000);
+    const fade = 1 - 0.5 ** (Math.min(now - this.at, 1000) / 900);
     this.at = now;
     const [first, last] = [Math.max(0, middle - half), Math.min(count - 1, middle + half)];
     this.low = first < this.low ? first : this.low + (first - this.low) * fade;
@@ -135,7 +135,7 @@ function supportTicks(support, low, high, x) {
   return found;
 }
 
-/** Probabilities over the support, with the mean. `at.window` is the part of the support that is shown. */
+/** Probabilities over the support, with the value that is read out. `at.window` is the part of the support that is shown. */
 export function drawDistribution(surface, at) {
   const c = surface.start();
   if (!c) return;
@@ -224,7 +224,7 @@ export function describe(kind, outputs, mark, info) {
   if (kind === "frequencies") {
     const value = outputs[mark];
     const weight = info.weights[mark];
-    return `frequency ${mark} counts ${compact(weight)}: output ${compact(value)}, adds ${compact(value * weight)}`;
+    return `frequency ${mark}, weight ${compact(weight)}: output ${compact(value)}, adds ${compact(value * weight)}`;
   }
   return `value ${compact(info.support[mark])}: probability ${(outputs[mark] * 100).toFixed(1)}%`;
 }

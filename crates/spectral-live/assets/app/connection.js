@@ -164,7 +164,22 @@ export function eventReader(give) {
 
 const LARGEST = 16 << 20;
 
-/** Reads the messages of `/pictures`; `give(message, pixels)` gets the JSON and a view of palette and pixels. */
+/** Loads the page again, with its token. */
+export function reload() {
+  let stored = "";
+  try {
+    stored = sessionStorage.getItem("spectral-token");
+  } catch {
+    // Storage is switched off.
+  }
+  if (stored !== token) history.replaceState(null, "", "#" + token);
+  location.reload();
+}
+
+/**
+ * Reads the messages of `/pictures`; `give(message, pixels)` gets the JSON, and a view of palette and pixels.
+ * Of several messages that come in one piece, only the newest has pixels.
+ */
 export function pictureReader(give) {
   const text = new TextDecoder();
   let held = new Uint8Array(1 << 16);
@@ -179,22 +194,22 @@ export function pictureReader(give) {
     used += bytes.length;
     const view = new DataView(held.buffer);
     let at = 0;
-    let newest = null;
+    const found = [];
     while (used - at >= 4) {
       const length = view.getUint32(at, true);
       if (length > LARGEST) throw new RangeError("A picture's message is too long.");
       if (used - at < 4 + length) break;
-      if (length >= 4) newest = at;
+      if (length >= 4) found.push(at);
       at += 4 + length;
     }
-    // Only the newest whole message counts; older ones in the same piece are never decoded.
-    if (newest !== null) {
-      const length = view.getUint32(newest, true);
-      const json = view.getUint32(newest + 4, true);
-      const body = newest + 8;
+    found.forEach((start, k) => {
+      const length = view.getUint32(start, true);
+      const json = view.getUint32(start + 4, true);
+      const body = start + 8;
       if (json > length - 4) throw new RangeError("A picture's message is broken.");
-      give(JSON.parse(text.decode(held.subarray(body, body + json))), held.slice(body + json, newest + 4 + length));
-    }
+      const message = JSON.parse(text.decode(held.subarray(body, body + json)));
+      give(message, k === found.length - 1 ? held.slice(body + json, start + 4 + length) : null);
+    });
     held.copyWithin(0, at, used);
     used -= at;
   };

@@ -1,11 +1,13 @@
 // Scores of all agents and seeds as they grow: a thin line per seed, a thick one per agent.
 
 import { byId, element, fillTable, safeColour, safeDash, setText } from "./dom.js";
-import { compact, short, whole } from "./format.js";
-import { ticks } from "./scale.js";
+import { compact, known, short, whole } from "./format.js";
+import { symlog, symlogTicks, ticks } from "./scale.js";
 import { drawing, label, line, Surface } from "./surface.js";
 import { theme } from "./theme.js";
 
+/** Scores that span more orders of magnitude are shown on the symlog axis, until a reader chooses. */
+const ORDERS = 3;
 const EDGE = { left: 46, right: 20, top: 10, bottom: 32 };
 
 export class Curves {
@@ -16,6 +18,11 @@ export class Curves {
     this.chosen = 0;
     this.stopped = run.agents.map(() => false);
     this.at = null;
+    // The reader's choice: "linear" or "symlog".
+    this.scale = null;
+    this.place = (value) => value;
+    [this.low, this.high, this.bottom] = [0, 1, 0];
+    this.references = ["best", "random"].map((name) => ({ name, value: run.references?.[name] })).filter((one) => known(one.value));
     this.redraw = drawing(500, () => this.draw());
     this.surface = new Surface(byId("curves-canvas"), () => this.soon());
     this.soon = drawing(30, () => this.draw());
@@ -48,6 +55,12 @@ export class Curves {
   wire() {
     const figure = byId("curves-figure");
     const canvas = byId("curves-canvas");
+    for (const button of byId("scale").querySelectorAll("button")) {
+      button.addEventListener("click", () => {
+        this.scale = button.dataset.scale;
+        this.soon();
+      });
+    }
     canvas.addEventListener("pointermove", (event) => {
       this.pointer = [event.offsetX, event.offsetY];
       this.at = this.frameAt(event.offsetX);
@@ -102,16 +115,22 @@ export class Curves {
       return { name, colour: safeColour(one.colour), dash: safeDash(one.dash), ...this.series.mean(name, this.stopped) };
     });
     let [low, high, last] = [Infinity, -Infinity, 0];
+    let [least, most] = [Infinity, 0];
     for (const { points } of seeds) {
       for (const [frame, value] of points) {
         if (value < low) low = value;
         if (value > high) high = value;
         if (frame > last) last = frame;
+        // Below 1 the symlog axis is linear: smaller scores are no further orders.
+        const size = Math.max(1, Math.abs(value));
+        if (size < least && value !== 0) least = size;
+        if (size > most) most = size;
       }
     }
     this.last = last;
     this.far = Math.max(this.run.frames || 0, last);
-    this.cache = { seeds, means, low, high };
+    if (low < 0 && high > 0) least = 1;
+    this.cache = { seeds, means, low, high, wide: most > least * 10 ** ORDERS };
     return this.cache;
   }
 
@@ -120,7 +139,7 @@ export class Curves {
   }
 
   y(value) {
-    return this.bottom - ((value - this.low) / (this.high - this.low || 1)) * (this.bottom - EDGE.top);
+    return this.bottom - ((this.place(value) - this.low) / (this.high - this.low || 1)) * (this.bottom - EDGE.top);
   }
 
   frameAt(x) {
@@ -146,15 +165,14 @@ export class Curves {
     const { width } = this.surface;
     this.bottom = this.surface.height - EDGE.bottom;
     const empty = lines.low > lines.high;
-    const pad = empty ? 1 : (lines.high - lines.low || Math.abs(lines.high) || 1) * 0.06;
-    this.low = empty ? 0 : lines.low - pad;
-    this.high = empty ? 1 : lines.high + pad;
-
-    for (const tick of ticks(this.low, this.high, Math.floor((this.bottom - EDGE.top) / 40))) {
+    this.setRange(lines);
+    const rows = Math.floor((this.bottom - EDGE.top) / 40);
+    for (const tick of this.ticks(rows)) {
       const y = Math.round(this.y(tick)) + 0.5;
       line(c, EDGE.left, y, width - EDGE.right, y, tick === 0 ? theme.rule : theme.grid);
       label(c, short(tick), EDGE.left - 7, y, "right");
     }
+    const names = this.drawReferences(c);
     for (const tick of ticks(0, this.far || 1, Math.floor(width / 90))) {
       const x = Math.round(this.x(tick)) + 0.5;
       line(c, x, this.bottom, x, this.bottom + 4, theme.muted);
@@ -188,9 +206,86 @@ export class Curves {
       c.fill();
       c.stroke();
     }
+    this.nameReferences(c, names);
     this.readout(c, lines);
     const root = document.documentElement.dataset;
     root.curves = String(Number(root.curves ?? 0) + 1);
+  }
+
+  /** What of the scores is shown, on which axis. */
+  setRange(lines) {
+    const empty = lines.low > lines.high;
+    const scale = this.scale ?? (lines.wide ? "symlog" : "linear");
+    this.place = scale === "symlog" ? symlog : (value) => value;
+    for (const button of byId("scale").querySelectorAll("button")) {
+      const pressed = String(button.dataset.scale === scale);
+      if (button.getAttribute("aria-pressed") !== pressed) button.setAttribute("aria-pressed", pressed);
+    }
+    let [low, high] = empty ? [Infinity, -Infinity] : [this.place(lines.low), this.place(lines.high)];
+    const span = high - low;
+    for (const { value } of this.references) {
+      const at = this.place(value);
+      // A reference far off would press the curves flat: its label then stands at the edge.
+      if (!empty && scale === "linear" && Math.max(high, at) - Math.min(low, at) > 5 * Math.max(span, 1e-9)) continue;
+      [low, high] = [Math.min(low, at), Math.max(high, at)];
+    }
+    if (low > high) [low, high] = [0, 1];
+    const pad = (high - low || Math.abs(high) || 1) * 0.06;
+    [this.low, this.high] = [low - pad, high + pad];
+  }
+
+  ticks(rows) {
+    if (this.place !== symlog) return ticks(this.low, this.high, rows);
+    const back = (at) => Math.sign(at) * (10 ** Math.abs(at) - 1);
+    const [low, high] = [back(this.low), back(this.high)];
+    const room = Math.max(2, Math.floor((rows * Math.max(Math.abs(this.low), Math.abs(this.high))) / (this.high - this.low)));
+    const marks = symlogTicks(low, high, room).filter((tick) => tick >= low && tick <= high);
+    // Within one decade there may be no power of ten.
+    const found = marks.length > 1 ? marks : ticks(low, high, rows);
+    const written = [];
+    return found.filter((tick) => {
+      const free = written.every((other) => Math.abs(other - this.y(tick)) >= 13);
+      if (free) written.push(this.y(tick));
+      return free;
+    });
+  }
+
+  /** Dotted lines for the scores of random and of best play. */
+  drawReferences(c) {
+    const right = this.surface.width - EDGE.right;
+    const used = [];
+    const texts = [];
+    for (const { name, value } of this.references) {
+      const at = this.place(value);
+      const [above, below] = [at > this.high, at < this.low];
+      const y = Math.round(above ? EDGE.top : below ? this.bottom : this.y(value)) + 0.5;
+      if (!above && !below) {
+        c.setLineDash([1.5, 3.5]);
+        line(c, EDGE.left, y, right, y, theme.muted, 1.5);
+        c.setLineDash([]);
+      }
+      const text = `${name} play ${short(value)}${above ? " ↑" : below ? " ↓" : ""}`;
+      let height = y - 8 < EDGE.top ? y + 9 : y - 8;
+      if (used.some((other) => Math.abs(other - height) < 12)) height = y + 9;
+      used.push(height);
+      texts.push([text, height]);
+    }
+    const names = this.references.map(({ name, value }) => `${name} ${value}`).join(", ");
+    if (byId("curves-figure").dataset.references !== names) byId("curves-figure").dataset.references = names;
+    return texts;
+  }
+
+  /** Labels of the references, over the curves. */
+  nameReferences(c, texts) {
+    const right = this.surface.width - EDGE.right - 4;
+    for (const [text, y] of texts) {
+      const wide = c.measureText(text).width;
+      c.globalAlpha = 0.8;
+      c.fillStyle = theme.surface;
+      c.fillRect(right - wide - 3, y - 6.5, wide + 6, 13);
+      c.globalAlpha = 1;
+      label(c, text, right, y, "right");
+    }
   }
 
   stroke(c, { points, colour, dash }, width) {
@@ -237,6 +332,7 @@ export class Curves {
       const end = points[points.length - 1];
       return [name, String(seeds), end ? whole(end[0]) : "–", end ? compact(end[1]) : "–"];
     });
+    for (const { name, value } of this.references) rows.push([name + " play", "–", "–", compact(value)]);
     fillTable(byId("curves-table"), "Newest mean score of each agent", ["Agent", "Seeds", "Frames", "Score"], rows);
   }
 }

@@ -59,7 +59,7 @@ export function percent(share) {
 
 export function duration(seconds) {
   if (!known(seconds) || seconds < 0) return "–";
-  if (seconds < 1) return "under 1 s";
+  if (seconds < 1) return "less than 1 s";
   if (seconds < 90) return Math.round(seconds) + " s";
   const minutes = Math.round(seconds / 60);
   if (minutes < 90) return minutes + " min";

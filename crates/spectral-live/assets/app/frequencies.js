@@ -69,7 +69,7 @@ export class Frequencies {
   take(event) {
     if (event.agent !== this.chosen) return;
     this.row = event;
-    setText(byId("frequencies-note"), `At frame ${whole(event.frame)}. Frequency i counts what stands below it.`);
+    setText(byId("frequencies-note"), `At frame ${whole(event.frame)}. Below each frequency: its weight in the value.`);
     this.redraw();
     this.table();
   }
@@ -80,7 +80,7 @@ export class Frequencies {
     if (this.mark === null || !this.row) return setText(node, "\u00a0");
     const k = this.mark;
     const { activity, sigma, loss_share: share, target_mean: mean } = this.row;
-    setText(node, `Frequency ${k} counts ${compact(this.weights[k])}: activity ${percent(activity[k])}, ` +
+    setText(node, `Frequency ${k}, weight ${compact(this.weights[k])}: activity ${percent(activity[k])}, ` +
       `σ ${compact(sigma?.[k])}, share of the loss ${percent(share?.[k])}, mean target ${compact(mean?.[k])}.`);
   }
 

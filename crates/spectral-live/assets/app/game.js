@@ -1,7 +1,7 @@
 // The game's picture and the numbers beside it.
 
 import { byId, onWidth, setHidden, setText } from "./dom.js";
-import { compact, score, signed, whole } from "./format.js";
+import { compact, known, score, signed, whole } from "./format.js";
 
 const canvas = byId("picture");
 const context = canvas.getContext("2d", { alpha: false });
@@ -72,20 +72,37 @@ export function drawGame(message, bytes, run) {
   const root = document.documentElement.dataset;
   root.frames = String(Number(root.frames ?? 0) + 1);
 
-  setText(byId("score"), score(message.score) + (message.over ? " (over)" : ""));
+  setText(byId("score"), score(message.score));
+  setHidden(byId("over-flag"), message.over !== true);
   setText(byId("reward"), message.reward === 0 ? "0" : signed(message.reward));
-  setText(byId("episode"), whole(message.episode));
+  // The message counts episodes that have ended; when one is over, it is among them already.
+  setText(byId("episode"), whole(message.episode + (message.over ? 0 : 1)));
   setText(byId("frame"), message.frame >= 1e6 ? compact(message.frame) : whole(message.frame));
   const human = message.controls?.human === true;
   setHidden(byId("human-flag"), !human);
   stage.classList.toggle("mine", human);
-  setText(byId("weights-age"), run.mode === "training"
-    ? "Weights of frame " + whole(message.weights_frame) + "."
-    : "A frozen model, trained for " + whole(message.weights_frame) + " frames.");
+  if (run.mode === "playing") {
+    setText(byId("weights-age"), known(message.weights_frame)
+      ? "A frozen model, trained for " + whole(message.weights_frame) + " frames."
+      : "No checkpoint yet: actions are drawn at random.");
+  }
+}
+
+let passing = 0;
+
+/** Says for a second that frames were left out. */
+export function showJump(frames) {
+  const flag = byId("jump-flag");
+  setText(flag, known(frames) && frames > 0 ? whole(frames) + (frames === 1 ? " frame later" : " frames later") : "later");
+  setHidden(flag, false);
+  clearTimeout(passing);
+  passing = setTimeout(() => setHidden(flag, true), 1000);
 }
 
 export function forgetGame(text) {
   setText(byId("no-picture"), text);
   setHidden(byId("no-picture"), false);
   setHidden(canvas, true);
+  for (const id of ["score", "reward", "episode", "frame"]) setText(byId(id), "–");
+  for (const id of ["jump-flag", "over-flag", "human-flag"]) setHidden(byId(id), true);
 }

@@ -23,7 +23,9 @@ export class Health {
     setText(byId("task"), run.task);
     setText(byId("path"), run.path);
     byId("path").title = run.path;
-    setText(byId("mode"), run.mode === "playing" ? "A frozen model plays" : "Agents as they learn");
+    setText(byId("mode"), run.mode === "playing" ? "A frozen model plays"
+      : run.agents.length === 1 ? "An agent as it learns" : "Agents as they learn");
+    setText(byId("rate-name"), run.agents.length === 1 ? "Rate" : "Rate, all agents");
     setText(byId("version"), "Spectral " + run.version);
     setText(byId("command"), run.command ?? "");
     document.body.dataset.mode = run.mode;
@@ -63,10 +65,17 @@ export class Health {
     const count = run.agents.length;
     setText(byId("progress-text"),
       `${Math.floor(share * 100)}%: ${short(done)} of ${short(all)} frames, ` +
-      `${count} ${count === 1 ? "agent" : "agents"}, after ${duration(progress.seconds)}`);
+      `${count} ${count === 1 ? "agent" : "agents"}, after ${duration(progress.seconds)}${this.before(learning)}`);
     this.messages(progress.agents);
     this.title(share);
     this.speak(share);
+  }
+
+  /** While no agent has come so far that it learns. */
+  before(agents) {
+    const start = this.run.learning_starts;
+    if (!known(start) || this.run.mode !== "training" || agents.length === 0) return "";
+    return agents.every((one) => one.frames < start) ? `. Learning begins at frame ${whole(start)}` : "";
   }
 
   messages(agents) {
@@ -110,7 +119,7 @@ export class Health {
     setText(node, { open: "connected", lost: "connection lost", refused: "refused", ended: "ended" }[state] ?? "connecting");
     setHidden(byId("notice"), !text);
     setText(byId("notice"), text ?? "");
-    document.body.classList.toggle("stale", state !== "open");
+    document.body.classList.toggle("stale", state !== "open" && state !== "ended");
     if (state === "open" && this.progress) this.badge(this.progress.health?.level ?? "waiting", this.progress.health?.text ?? "");
     else if (state === "lost" || state === "refused") this.badge("unknown", state === "lost" ? "No connection to the run." : "The page may not ask.");
   }

@@ -4,6 +4,7 @@ const KEYS = {
   ArrowUp: "up", KeyW: "up", ArrowDown: "down", KeyS: "down",
   ArrowLeft: "left", KeyA: "left", ArrowRight: "right", KeyD: "right", Space: "fire",
 };
+const NAMES = { up: "↑ or W", down: "↓ or S", left: "← or A", right: "→ or D", fire: "space" };
 const PARTS = ["up", "down", "left", "right", "fire"];
 
 /** The parts of an action's name, such as "upright-fire", or null if it is not a joystick's. */
@@ -23,13 +24,22 @@ export class Keys {
   constructor(actions) {
     this.parts = actions.map(parts);
     this.held = new Map();
+    // A paddle that moves along one line is played by the keys of the other line too.
+    const either = (a, b) => this.has(a) || this.has(b);
+    this.also = either("left", "right") && !either("up", "down") ? { up: "right", down: "left" }
+      : either("up", "down") && !either("left", "right") ? { right: "up", left: "down" } : {};
+  }
+
+  has(part) {
+    return this.parts.some((one) => one?.has(part));
   }
 
   /** The place of the key's meaning: a joystick's part, an action's number, or null. */
   meaning(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return null;
-    const part = KEYS[event.code] ?? KEYS[event.key];
-    if (part) return this.parts.some((one) => one?.has(part)) ? part : null;
+    const key = KEYS[event.code] ?? KEYS[event.key];
+    const part = this.also[key] ?? key;
+    if (part) return this.has(part) ? part : null;
     const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code ?? "");
     if (digit && Number(digit[1]) <= this.parts.length) return Number(digit[1]) - 1;
     return null;
@@ -73,15 +83,14 @@ export class Keys {
 
   /** What the keys are, in words. */
   help(actions, rest) {
-    const has = (part) => this.parts.some((one) => one?.has(part));
-    const words = [];
-    const both = (a, b) => has(a) || has(b);
-    if (both("up", "down") || both("left", "right")) words.push("arrow keys or WASD move");
-    if (has("fire")) words.push("space fires");
-    words.push(actions.length === 1 ? "1 plays the only action" : `1–${Math.min(9, actions.length)} play actions by number`);
+    const words = ["left", "right", "up", "down", "fire"].filter((part) => this.has(part)).map((part) => `${NAMES[part]} ${part}`);
+    for (const [key, part] of Object.entries(this.also)) if (this.has(part)) words.push(`${NAMES[key]} also ${part}`);
+    const count = Math.min(9, actions.length);
+    if (words.length === 0 && actions.length <= 9) actions.forEach((name, k) => words.push(`${k + 1} ${name}`));
+    else if (actions.length <= 9) words.push(count === 1 ? "1 the only action" : `1–${count} the actions below`);
+    else words.push("1–9 the first nine actions below");
     words.push("Esc gives the game back");
     const idle = rest === null || rest === undefined ? "The game waits for you." : `No key plays “${actions[rest]}”.`;
-    const text = words.join(", ");
-    return text[0].toUpperCase() + text.slice(1) + ". " + idle;
+    return "Keys: " + words.join(", ") + ". " + idle;
   }
 }

@@ -1,11 +1,12 @@
 // Puts the parts together: what is run, the two streams, and the agent that is looked at.
 
-import { Refused, Stream, eventReader, pictureReader, request } from "./connection.js";
+import { Refused, Stream, eventReader, pictureReader, reload, request } from "./connection.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
-import { byId, element, setHidden } from "./dom.js";
+import { byId, element, setHidden, setText } from "./dom.js";
 import { Frequencies } from "./frequencies.js";
-import { drawGame, forgetGame } from "./game.js";
+import { short } from "./format.js";
+import { drawGame, forgetGame, showJump } from "./game.js";
 import { Health } from "./health.js";
 import { Heat } from "./heat.js";
 import { Series } from "./series.js";
@@ -21,6 +22,9 @@ for (const kind of ["error", "unhandledrejection"]) {
 
 const OPEN_LINK = "The server did not accept this page. Open the link that the command printed; it ends in # and a key.";
 const health = new Health();
+/** After the end: how often (ms) the page looks whether another run is served here, and for how long. */
+const LOOK_EVERY = 3000;
+const LOOK_FOR = 600_000;
 
 async function findRun() {
   for (let failures = 0; ; failures++) {
@@ -45,7 +49,9 @@ class Page {
     this.run = run;
     this.chosen = -1;
     this.ended = false;
+    this.lost = false;
     this.newest = null;
+    this.frame = null;
     this.series = new Series(run.agents);
     this.curves = new Curves(run, this.series, (agent) => this.ask(agent));
     this.heat = new Heat(run, this.series);
@@ -99,7 +105,12 @@ class Page {
   follow(state) {
     const agent = this.run.agents.findIndex((one) => one.id === state.agent);
     if (agent >= 0 && agent !== this.chosen) this.choose(agent);
-    this.show.every = this.calm && !state.human && !byId("motion").checked ? 1000 : 33;
+    this.setPace(this.calm && !state.human && !byId("motion").checked);
+  }
+
+  setPace(calm) {
+    this.show.every = calm ? 1000 : 33;
+    this.spectrum.redraw.every = calm ? 1000 : this.spectrum.pace();
   }
 
   choose(agent) {
@@ -112,7 +123,29 @@ class Page {
     this.heat.setChosen(agent);
     this.frequencies.setChosen(agent);
     root.agent = one?.id ?? "";
+    this.frame = null;
+    this.own();
     this.open(this.run.mode === "training" || this.pictures.path === null);
+  }
+
+  /** What the progress says about the chosen agent: its chance, and whether it was stopped. */
+  own() {
+    const own = health.progress?.agents?.[this.chosen];
+    const training = this.run.mode === "training";
+    setHidden(byId("chance-box"), !training);
+    setText(byId("chance"), short(own?.epsilon));
+    const stopped = training && Boolean(own?.stopped);
+    setHidden(byId("stopped-flag"), !stopped);
+    if (this.newest?.message.agent === this.chosen) return;
+    if (stopped) {
+      this.newest = null;
+      forgetGame("This agent was stopped: there is nothing more to see of it.");
+      this.spectrum.forget(this.chosen);
+    } else if (this.ended) {
+      this.newest = null;
+      forgetGame("The run has ended: no picture of this agent was kept.");
+      this.spectrum.forget(this.chosen);
+    } else if (this.newest === null) forgetGame("Waiting for the first picture.");
   }
 
   open(withPictures) {
@@ -129,8 +162,9 @@ class Page {
       this.pictures.close();
       root.pictures = "closed";
       this.hiding = setTimeout(() => this.events.close(), 3000);
-    } else if (this.events.path === null) this.open(true);
-    else if (!this.ended) this.pictures.open("/pictures?agent=" + encodeURIComponent(this.run.agents[this.chosen]?.id ?? ""));
+    } else if (this.ended) this.look();
+    else if (this.events.path === null) this.open(true);
+    else this.pictures.open("/pictures?agent=" + encodeURIComponent(this.run.agents[this.chosen]?.id ?? ""));
   }
 
   retry() {
@@ -140,7 +174,13 @@ class Page {
 
   eventState(state, wait, refused) {
     if (this.ended) return;
-    if (state === "open") return health.connection("open", "");
+    if (state === "open") {
+      // Whoever answers after a pause may serve another run.
+      if (this.lost) this.look();
+      this.lost = false;
+      return health.connection("open", "");
+    }
+    this.lost = true;
     if (state === "refused") {
       this.pictures.close();
       return health.connection("refused", OPEN_LINK);
@@ -160,6 +200,7 @@ class Page {
     root.events = String(Number(root.events ?? 0) + 1);
     if (name === "progress") {
       health.take(data);
+      this.own();
       const stopped = data.agents.map((one) => Boolean(one.stopped));
       if (String(stopped) !== String(this.curves.stopped)) {
         this.curves.stopped = stopped;
@@ -176,18 +217,43 @@ class Page {
       health.connection("ended", data.text);
       this.events.close();
       this.pictures.close();
+      setHidden(byId("picture-flag"), true);
+      const until = performance.now() + LOOK_FOR;
+      const timer = setInterval(() => {
+        if (performance.now() > until) clearInterval(timer);
+        else if (!document.hidden) this.look();
+      }, LOOK_EVERY);
+    }
+  }
+
+  /** Follows if another run is served here now. */
+  async look() {
+    if (this.looking) return;
+    this.looking = true;
+    try {
+      const other = await (await request("/run", { signal: AbortSignal.timeout(2500) })).json();
+      if (["path", "task", "command", "mode"].some((name) => other[name] !== this.run[name])) reload();
+    } catch {
+      // Nobody there, or a stranger: the page stays as it is.
+    } finally {
+      this.looking = false;
     }
   }
 
   picture(message, bytes) {
+    if (this.run.mode === "training" && message.agent !== this.chosen) return;
+    if (message.jump === true) showJump(this.frame === null ? null : message.frame - this.frame);
+    this.frame = message.frame;
+    this.spectrum.show(message);
+    if (!bytes) return;
     this.newest = { message, bytes };
     this.show();
   }
 
   drawPicture() {
+    if (!this.newest) return;
     const { message, bytes } = this.newest;
     drawGame(message, bytes, this.run);
-    this.spectrum.show(message);
     this.controls.show(message.controls);
   }
 
@@ -197,7 +263,7 @@ class Page {
     const set = () => {
       this.calm = calm.matches;
       setHidden(byId("motion-box"), !calm.matches);
-      this.show.every = calm.matches && !byId("motion").checked ? 1000 : 33;
+      this.setPace(calm.matches && !byId("motion").checked);
     };
     calm.addEventListener("change", set);
     byId("motion").addEventListener("change", set);

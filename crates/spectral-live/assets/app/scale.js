@@ -1,4 +1,4 @@
-// Axes: round ticks, ranges that follow the data slowly, and a scale that is linear near 0 and logarithmic beyond.
+// Axes: round ticks, ranges that follow what is shown, and a scale that is linear near 0 and logarithmic beyond.
 
 /** The smallest of 1, 2, 5 times a power of ten that is at least `value`. */
 export function niceAbove(value) {
@@ -34,7 +34,9 @@ export function symlogTicks(low, high, room) {
   return out;
 }
 
-/** A range that grows at once and shrinks slowly. Its ends are round numbers; 0 is always inside. */
+const MEMORY = 2500;
+
+/** A range that grows at once and forgets after a few seconds. Its ends are round numbers; 0 is always inside. */
 export class SlowRange {
   constructor(least) {
     this.least = least;
@@ -42,25 +44,24 @@ export class SlowRange {
   }
 
   reset() {
-    this.peak = [0, 0];
+    this.seen = [];
     this.low = 0;
     this.high = this.least;
-    this.at = 0;
   }
 
   /** Takes in the smallest and largest value of a moment (milliseconds). */
   take(low, high, now) {
-    const fade = this.at ? 0.5 ** (Math.min(now - this.at, 1000) / 6000) : 1;
-    this.at = now;
-    this.peak[0] = Math.max(-low, 0, this.peak[0] * fade);
-    this.peak[1] = Math.max(high, 0, this.peak[1] * fade);
-    // A shrinking peak must be well below its round end before that end moves.
-    const follow = (peak, end) => {
-      const target = peak <= 0 ? 0 : niceAbove(peak);
-      return target > end || niceAbove(peak * 1.25) < end ? target : end;
+    this.seen.push([now, -low, high]);
+    while (now - this.seen[0][0] > MEMORY) this.seen.shift();
+    const peak = (k) => this.seen.reduce((most, one) => Math.max(most, one[k]), 0);
+    // A lower peak must be well below its round end before that end moves.
+    const follow = (most, end) => {
+      if (most <= 0) return 0;
+      const target = niceAbove(most);
+      return target > end || niceAbove(most * 1.25) < end ? target : end;
     };
-    this.high = follow(this.peak[1], this.high);
-    this.low = -follow(this.peak[0], -this.low);
+    this.high = follow(peak(2), this.high);
+    this.low = -follow(peak(1), -this.low);
     if (this.high - this.low < this.least) this.high = this.low + this.least;
   }
 }

@@ -2,16 +2,18 @@
 
 import { GUTTER, Window, describe, drawDistribution, drawFrequencies, drawValue } from "./bars.js";
 import { byId, element, fillTable, onWidth, safeColour, setHidden, setText } from "./dom.js";
-import { compact, known } from "./format.js";
+import { compact, known, whole } from "./format.js";
 import { SlowRange } from "./scale.js";
 import { drawing, Surface } from "./surface.js";
 
 const NOTES = {
-  frequencies: "One bar per frequency; the value is the sum of output × weight. Ticks: the best action's bars.",
+  frequencies: "The value is the sum of output × weight. Ticks: the best action's bars.",
   weighted: "Output × weight, on a logarithmic scale. Ticks: the best action's bars.",
-  distribution: "How probable each return is; the dashed line is the mean.",
+  distribution: "How probable each return is; the dashed line is the value that the agent reads out.",
   value: "The value of each action, on one scale. Ticks: the best action's value.",
 };
+/** Pictures without values leave the spectrum as it is; after this long (ms) it is shown as old. */
+const OLD = 1500;
 const BY = { agent: "chosen", chance: "chance", human: "you" };
 
 export class Spectrum {
@@ -22,14 +24,22 @@ export class Spectrum {
     this.mark = null;
     this.markedAction = null;
     this.agent = null;
+    // The newest message with values: numbers, marks and bars all come from it.
+    this.kept = null;
+    // The newest message of all.
     this.message = null;
-    this.redraw = drawing(run.actions.length > 6 ? 66 : 45, (now) => this.draw(now));
+    this.redraw = drawing(this.pace(), (now) => this.draw(now));
     this.fillTable = drawing(1000, () => this.table());
     this.holder = byId("bars");
     this.cells = run.actions.map((name, k) => this.cell(name, k));
     onWidth(this.holder, () => this.layout());
     this.layout();
     this.wire();
+  }
+
+  /** Milliseconds between two drawings: numbers that change more often can be neither read nor cheaply laid out. */
+  pace() {
+    return this.run.mode === "playing" ? 66 : 83;
   }
 
   cell(name, k) {
@@ -69,6 +79,8 @@ export class Spectrum {
       cell.box.classList.toggle("axis", cell.axis);
     });
     this.holder.classList.toggle("dense", rows > 4);
+    // Few actions leave room for the curves on the first screen.
+    this.holder.classList.toggle("few", count <= 4);
     this.redraw();
   }
 
@@ -89,7 +101,7 @@ export class Spectrum {
     }
     this.holder.addEventListener("pointermove", (event) => {
       const cell = this.cells.find((one) => one.box.contains(event.target));
-      const outputs = cell && this.message?.outputs?.[this.cells.indexOf(cell)];
+      const outputs = cell && this.kept?.outputs?.[this.cells.indexOf(cell)];
       if (!cell || event.target !== cell.canvas || !outputs?.length) return this.setMark(null, null);
       const bars = this.kind() === "frequencies";
       const [left, right] = bars ? [GUTTER, 2] : [6, 6];
@@ -100,7 +112,7 @@ export class Spectrum {
     this.holder.addEventListener("pointerleave", () => this.setMark(null, null));
     this.holder.addEventListener("blur", () => this.setMark(null, null));
     this.holder.addEventListener("keydown", (event) => {
-      const length = this.message?.outputs?.[0]?.length ?? 0;
+      const length = this.kept?.outputs?.[0]?.length ?? 0;
       const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
       const move = moves[event.key];
       if (!move || event.target !== this.holder || this.message?.controls?.human || length === 0) return;
@@ -144,8 +156,25 @@ export class Spectrum {
       this.setNote();
       this.layout();
     }
+    if (Array.isArray(message.values) && Array.isArray(message.outputs)) {
+      this.kept = message;
+      this.keptAt = performance.now();
+      this.holder.classList.remove("stale");
+      this.fillTable();
+    } else if (this.kept) {
+      this.holder.classList.toggle("stale", performance.now() - this.keptAt > OLD);
+      return;
+    }
     this.redraw();
-    this.fillTable();
+  }
+
+  /** Empties the spectrum: there is nothing of this agent to see. */
+  forget(agent) {
+    this.agent = this.run.agents[agent] ?? null;
+    this.kept = this.message = null;
+    this.window = new Window();
+    this.setNote();
+    this.layout();
   }
 
   /** Ranges that all actions share. */
@@ -169,48 +198,54 @@ export class Spectrum {
   }
 
   draw(now) {
-    const { message } = this;
-    if (!message) return;
-    // Values may be missing in some pictures: those before stay for a while.
-    if (Array.isArray(message.values) && Array.isArray(message.outputs)) this.kept = { ...message, at: now };
     const { kept } = this;
-    this.holder.classList.toggle("stale", !kept || now - kept.at > 1500);
-    const legal = Array.isArray(message.legal) ? new Set(message.legal) : null;
-    const before = this.best;
-    this.best = kept ? bestOf(kept.values, legal) : null;
+    // Before the first values there is still an action to mark.
+    const shown = kept ?? this.message;
+    const legal = Array.isArray(shown?.legal) ? new Set(shown.legal) : null;
+    this.best = kept ? bestOf(kept, legal) : null;
     const range = kept ? this.measure(kept, now) : null;
-    // Numbers that change more often can be neither read nor cheaply laid out, but they must agree with the marks.
-    this.words = this.best !== before || now - (this.wordsAt ?? -1e9) > 95;
-    if (this.words) this.wordsAt = now;
     this.cells.forEach((cell, k) => {
-      this.marks(cell, k, legal);
-      if (kept) this.drawCell(cell, k, range);
+      this.marks(cell, k, shown, legal);
+      this.drawCell(cell, k, range);
     });
+    this.holder.dataset.sequence = String(kept?.sequence ?? "");
+    if (this.run.mode === "training") setText(byId("weights-age"), kept ? ageOf(kept) : "");
     this.readout();
   }
 
   /** What a cell says about its action: chosen and by whom, best, illegal. */
-  marks(cell, k, legal) {
-    const { message, best } = this;
-    const chosen = message.action === k;
+  marks(cell, k, shown, legal) {
+    const { best } = this;
+    const chosen = shown?.action === k;
     const illegal = legal !== null && !legal.has(k);
     cell.box.classList.toggle("best", best === k);
     cell.box.classList.toggle("chosen", chosen);
     cell.box.classList.toggle("illegal", illegal);
     cell.illegal = illegal;
-    const by = chosen ? message.chosen_by : "";
+    const by = chosen ? shown.chosen_by : "";
     if (cell.box.dataset.by !== by) cell.box.dataset.by = by;
-    const words = [chosen ? BY[by] ?? "" : "", best === k ? "best" : "", illegal ? "illegal" : ""];
-    setText(cell.tag, words.filter((word) => word).join(" · "));
+    // The agent plays what is best by its own weights; the values shown may be of older ones.
+    const newer = by === "agent" && best !== null && best !== k && this.run.mode === "training" && shown.weights_frame !== shown.frame;
+    // In a narrow cell the pointer has to say that it is the chosen one.
+    const older = this.holder.classList.contains("single") ? "chosen by newer weights" : "by newer weights";
+    const words = [chosen ? (newer ? older : BY[by] ?? "") : "", best === k ? "best" : "", illegal ? "illegal" : ""];
+    const text = words.filter((word) => word).join(" · ");
+    setText(cell.tag, text);
+    const title = newer ? "The values shown are of older weights than those that chose." : text;
+    if (cell.tag.title !== title) cell.tag.title = title;
   }
 
   drawCell(cell, k, range) {
+    if (!this.kept) {
+      setText(cell.decoded, "–");
+      setText(cell.behind, "");
+      cell.surface.start();
+      return;
+    }
     const { values, outputs } = this.kept;
     const { best, agent } = this;
-    if (this.words) {
-      setText(cell.decoded, compact(values[k]));
-      setText(cell.behind, best === null || k === best || cell.illegal ? "" : "Δ " + compact(values[k] - values[best]));
-    }
+    setText(cell.decoded, compact(values[k]));
+    setText(cell.behind, best === null || k === best || cell.illegal ? "" : "Δ " + compact(values[k] - values[best]));
     const at = {
       outputs: outputs[k] ?? [], best: best === null ? null : outputs[best],
       value: values[k], bestValue: best === null ? null : values[best],
@@ -232,21 +267,30 @@ export class Spectrum {
   }
 
   table() {
-    const { message } = this;
-    if (!message || !this.kept) return;
+    const { kept } = this;
+    if (!kept) return;
+    const legal = Array.isArray(kept.legal) ? new Set(kept.legal) : null;
+    const best = bestOf(kept, legal);
     const rows = this.run.actions.map((name, k) => [
-      name, compact(this.kept.values[k]),
-      [message.action === k ? "chosen by " + message.chosen_by : "", this.best === k ? "best" : ""].filter((w) => w).join(", "),
-      (this.kept.outputs[k] ?? []).length <= 24 ? (this.kept.outputs[k] ?? []).map(compact).join(" ") : "",
+      name, compact(kept.values[k]),
+      [kept.action === k ? "chosen by " + kept.chosen_by : "", best === k ? "best" : ""].filter((w) => w).join(", "),
+      (kept.outputs[k] ?? []).length <= 24 ? (kept.outputs[k] ?? []).map(compact).join(" ") : "",
     ]);
     fillTable(byId("bars-table"), "Values of the actions", ["Action", "Value", "Mark", "Outputs"], rows);
   }
 }
 
-function bestOf(values, legal) {
+/** The best legal action; of several that are equal, the one that is played. */
+function bestOf({ values, action }, legal) {
   let best = null;
   values.forEach((value, k) => {
-    if (known(value) && (!legal || legal.has(k)) && (best === null || value > values[best])) best = k;
+    if (!known(value) || (legal && !legal.has(k))) return;
+    if (best === null || value > values[best] || (value === values[best] && k === action)) best = k;
   });
   return best;
+}
+
+function ageOf({ frame, weights_frame: weights }) {
+  if (!known(weights)) return "";
+  return weights === frame ? "Values of the weights that play." : `Values of the weights of frame ${whole(weights)}.`;
 }

@@ -32,10 +32,15 @@ class Mock:
     """What the made-up run is, and switches for the tests."""
 
     def __init__(self, mode="training", actions=3, agents=("spectral", "categorical", "clipped"), seeds=2, frames=150_000,
-                 hostile=False, stopped=False, scores=True, waits=False, legal=False, level="well"):
+                 hostile=False, stopped=False, scores=True, waits=False, legal=False, level="well",
+                 gaps=False, older=False, checkpoint=True, references=None, huge=False, names=None):
         self.mode, self.level, self.legal, self.stopped = mode, level, legal, stopped
         self.token = "0123456789abcdef0123456789abcdef"
         self.names = {3: ["stay", "up", "down"], 4: ["up", "right", "down", "left"], 18: ATARI}[actions]
+        if names:
+            self.names = list(names)
+        # Values only in every fourth picture; values of older weights; a frozen model that exists; scores that grow to a million.
+        self.gaps, self.older, self.checkpoint, self.huge = gaps, older, checkpoint, huge
         self.frames = frames
         self.start = time.monotonic() - 40
         self.lock = threading.Lock()
@@ -63,6 +68,8 @@ class Mock:
             "frames": frames, "frames_per_step": 1, "actions": self.names, "rest_action": None if waits else 0,
             "max_player_score": 21 if scores else 0, "agents": self.agents,
         }
+        if references:
+            self.run["references"] = references
         if actions == 4:
             self.run["task"] = "2048"
         if hostile:
@@ -86,6 +93,8 @@ class Mock:
         rng = random.Random(agent * 1_000_003 + frame)
         speed = {"spectral": 9.0, "categorical": 6.0, "clipped": 4.5}.get(self.agents[agent]["agent"], 3.0)
         base = -20 + 37 / (1 + math.exp(-(frame / self.frames * speed - 2.4 - 0.2 * (agent % 2)) * 1.6))
+        if self.huge:
+            return base if frame < self.frames / 6 else 10 ** (3 + 3 * frame / self.frames)
         return base + rng.gauss(0, 1.1)
 
     def curves(self, agent, first, last):
@@ -119,10 +128,10 @@ class Mock:
         }
 
     def progress(self):
-        running = self.mode == "training"
-        frames = [self.now_frame(k) for k in range(len(self.agents))]
-        agents = [{"frames": f, "score": self.score(k, f), "epsilon": 0.1, "stopped": None, "saturated": 0} for k, f in enumerate(frames)]
-        text = {"well": "All agents are learning.", "look": "Rewards go beyond the capacity of spectral.", "bad": "One agent has stopped."}
+        running = self.mode == "training" and not self.ended
+        frames = [self.frames if self.ended else self.now_frame(k) for k in range(len(self.agents))]
+        agents = [{"frames": f, "score": self.score(k, f), "epsilon": 0.1 + 0.05 * k, "stopped": None, "saturated": 0} for k, f in enumerate(frames)]
+        text = {"well": "All agents are running.", "look": "Rewards go beyond the capacity of spectral.", "bad": "One agent has stopped."}
         if self.stopped:
             agents[-1]["stopped"] = HOSTILE if self.hostile else "the loss is not finite; lower the learning rate"
             agents[0]["saturated"] = 1234
@@ -186,10 +195,26 @@ class Mock:
         action, by_whom = (random.choice(legal or range(count)), "chance") if chance else (best, "agent")
         if human:
             action, by_whom = (self.action if self.action is not None else (self.run["rest_action"] or 0)), "human"
+        frame = self.now_frame(agent) + (sequence if self.mode == "playing" else 0)
+        jump = self.mode == "training" and sequence % 60 == 0
+        weights = frame
+        if self.mode == "playing":
+            weights = self.frames if self.checkpoint else None
+        elif self.older:
+            # The weights that act have come further: they choose another action than the values say.
+            weights = frame // 1000 * 1000 - 1000
+            if by_whom == "agent":
+                action = (best + 1) % count
+        if human and self.run["rest_action"] is None:
+            action = self.action
+        if not self.checkpoint or (self.gaps and sequence % 4):
+            values = outputs = None
+            # Marks of such a picture must not be mixed with numbers of another.
+            if self.gaps:
+                action = (best + 1) % count
         head = {
             "sequence": sequence, "agent": agent, "width": width, "height": height, "colours": 5,
-            "frame": self.now_frame(agent) + (sequence if self.mode == "playing" else 0),
-            "weights_frame": self.now_frame(agent) // 1000 * 1000, "episode": 12 + int(t / 20), "score": float(int(t) % 20 - 4),
+            "frame": frame, "jump": jump, "weights_frame": weights, "episode": 12 + int(t / 20), "score": float(int(t) % 20 - 4),
             "reward": 2.0 ** (int(t) % 20) if int(t * 15) % 15 == 0 else 0.0, "over": False,
             "action": action, "chosen_by": by_whom, "legal": legal,
             "values": values, "outputs": outputs, "controls": self.controls if self.mode == "playing" else None,
@@ -307,6 +332,7 @@ class Handler(BaseHTTPRequestHandler):
         upto = {}
         while not mock.down and generation == mock.generation:
             if mock.ended:
+                self.event("progress", mock.progress())
                 return self.event("ended", {"text": "The run has ended: spectral watch runs/pong shows it."})
             self.event("progress", mock.progress())
             for k in range(len(mock.agents)):
@@ -329,6 +355,12 @@ class Handler(BaseHTTPRequestHandler):
     def pictures(self, agent):
         mock, generation = self.mock, self.mock.generation
         self.stream("application/octet-stream")
+        if mock.stopped and mock.mode == "training" and agent == len(mock.agents) - 1:
+            # Nothing plays any more: the server only says that it is there.
+            while not mock.down and generation == mock.generation and not mock.ended:
+                self.wfile.write(bytes(4))
+                time.sleep(0.5)
+            return
         sequence, t = 0, 0.0
         while not mock.down and generation == mock.generation and not mock.ended:
             if mock.mode == "playing":

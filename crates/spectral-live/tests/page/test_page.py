@@ -113,6 +113,13 @@ def test_training_shows_every_part(b):
         assert b.eval("document.querySelectorAll('#bars .cell.chosen').length") == 1
         assert b.eval("document.querySelector('#bars .cell.best .tag').textContent").endswith("best")
         assert b.eval("document.querySelector('#controls').hidden")
+        assert text(b, "#rate-name") == "Rate, all agents" and text(b, "#health-text") == "All agents are running."
+        assert text(b, "#chance") == "0.1" and b.eval("document.querySelector('#chance').offsetWidth") > 0
+        assert int(text(b, "#episode")) >= 15, "episodes count from 1"
+        assert "Below each frequency: its weight in the value." in text(b, "#frequencies-note")
+        assert text(b, "#weights-age") == "Values of the weights that play."
+        top = b.eval("document.querySelector('#curves-canvas').getBoundingClientRect().top")
+        assert top <= 700, f"the curves begin at {top}"
         assert len(text(b, "#announcer")) > 10
         b.eval("document.querySelector('[data-view=weighted]').click()")
         assert "logarithmic" in text(b, "#spectrum-note")
@@ -144,6 +151,8 @@ def test_choice_of_agent(b):
         b.eval("(() => { const s = document.querySelector('#agent'); s.value = '2'; s.dispatchEvent(new Event('change')); })()")
         b.until(f"{DATA}.agent === 'categorical-s1' && document.querySelector('#bars').dataset.kind === 'distribution'")
         assert text(b, "#spectrum-title") == "Distribution"
+        assert "the dashed line is the value that the agent reads out" in text(b, "#spectrum-note")
+        wait(lambda: text(b, "#chance") == "0.2", what="the chance of the chosen agent")
         assert b.eval("document.querySelector('#frequencies').hidden") and b.eval("document.querySelector('#view').hidden")
         wait(lambda: "/pictures?agent=categorical-s1" in mock.requests and "/events?agent=categorical-s1" in mock.requests)
         time.sleep(0.5)
@@ -269,7 +278,8 @@ def test_take_over_by_keyboard(b):
         assert len(mock.posts) == mark, "keys do nothing before the take-over"
         posts_after(mock, lambda: b.click("#human"), [{"human": True}])
         b.until("!document.querySelector('#pad-box').hidden && !document.querySelector('#human-flag').hidden")
-        assert "space fires" in text(b, "#keys-help")
+        assert "← or A left, → or D right, ↑ or W up, ↓ or S down, space fire, 1–9 the first nine actions" in text(b, "#keys-help")
+        assert "also" not in text(b, "#keys-help")
         posts_after(mock, lambda: down("ArrowUp"), [action("up")])
         posts_after(mock, lambda: down("Space"), [action("up-fire")])
         posts_after(mock, lambda: down("KeyD"), [action("upright-fire")])
@@ -302,8 +312,12 @@ def test_names_of_the_small_tasks(b):
         posts_after(mock, lambda: b.click("#human"), [{"human": True}])
         b.until("!document.querySelector('#pad-box').hidden")
         posts_after(mock, lambda: b.key("KeyS"), [{"action": 2}, {"action": None}])
+        assert text(b, "#keys-help") == ("Keys: ↑ or W up, ↓ or S down, → or D also up, ← or A also down, 1–3 the actions below, "
+                                         "Esc gives the game back. No key plays “stay”."), text(b, "#keys-help")
+        posts_after(mock, lambda: b.key("ArrowLeft"), [{"action": 2}, {"action": None}])
+        posts_after(mock, lambda: b.key("KeyD"), [{"action": 1}, {"action": None}])
         mark = len(mock.posts)
-        b.key("ArrowLeft")
+        b.key("Space")
         b.key("Digit9")
         time.sleep(0.2)
         assert len(mock.posts) == mark, "there is no such action"
@@ -316,23 +330,183 @@ def test_key_names_and_numbers(b):
             const ale = ['NOOP', 'FIRE', 'UP', 'RIGHTFIRE', 'Down_Left'];
             return [play(ale, 'Space'), play(ale, 'ArrowRight', 'Space'), play(ale, 'KeyS', 'KeyA'), play(ale, 'ArrowRight'),
                 play(ale, 'KeyW', 'Space'), play(ale, 'Digit1'), play(['cash', 'steady'], 'Digit2'), play(['cash'], 'ArrowUp'),
-                play(['left', 'stay', 'right'], 'ArrowLeft', 'ArrowRight'), play(['left', 'stay', 'right'], 'KeyW')]; })""")
+                play(['left', 'stay', 'right'], 'ArrowLeft', 'ArrowRight'), play(['left', 'stay', 'right'], 'KeyW'),
+                play(['noop', 'fire', 'right', 'left'], 'ArrowDown'), play(['noop', 'fire', 'right', 'left', 'rightfire'], 'ArrowUp', 'Space'),
+                new Keys(['cash', 'steady']).help(['cash', 'steady'], null)]; })""")
         # Up and fire without "upfire": the key pressed last decides.
-        assert played == [1, 3, 4, None, 1, 0, 1, None, 2, None], played
+        assert played == [1, 3, 4, None, 1, 0, 1, None, 2, 2, 3, 4,
+                          "Keys: 1 cash, 2 steady, Esc gives the game back. The game waits for you."], played
         texts = b.eval("""import('/app/format.js').then(({ compact, short, duration, percent }) => [
             compact(1234567), compact(-0.1234), compact(999.7), compact(null), compact(0), compact(45678), compact(2 ** 60),
-            short(1e6), short(150000), short(0.25), duration(7500), duration(null), percent(1e-6), percent(0.5)])""")
-        assert texts == ["1.23M", "−0.123", "1.00k", "–", "0", "45.7k", "1.15e+18", "1M", "150k", "0.25", "2 h 05 min", "–",
+            short(1e6), short(150000), short(0.25), duration(7500), duration(0.2), duration(null), percent(1e-6), percent(0.5)])""")
+        assert texts == ["1.23M", "−0.123", "1.00k", "–", "0", "45.7k", "1.15e+18", "1M", "150k", "0.25", "2 h 05 min", "less than 1 s", "–",
                          "0.0001%", "50%"], texts
 
 
-def test_numbers_agree_with_marks(b):
+# What the spectrum shows, next to what the message it claims to show has: [sequence, what is wrong].
+AGREES = """(async () => { const { compact } = await import('/app/format.js'); const s = spectralPage.spectrum; const wrong = [];
+    const sequence = document.querySelector('#bars').dataset.sequence; const m = seenMessages.get(sequence);
+    if (!m) return [sequence, ['no such message']];
+    if (!m.values) return [sequence, ['a message without values']];
+    const top = Math.max(...m.values);
+    [...document.querySelectorAll('#bars .cell')].forEach((cell, k) => {
+        const words = cell.querySelector('.tag').textContent;
+        if (cell.querySelector('.decoded').textContent !== compact(m.values[k])) wrong.push('number ' + k);
+        if (cell.classList.contains('chosen') !== (m.action === k)) wrong.push('chosen ' + k);
+        if (cell.classList.contains('best') !== (m.values[k] === top)) wrong.push('best ' + k);
+        if (words.includes('best') !== (m.values[k] === top)) wrong.push('tag ' + k);
+        if ((cell.querySelector('.behind').textContent === '') !== (m.values[k] === top)) wrong.push('difference ' + k);
+    });
+    return [sequence, wrong]; })()"""
+KEEP = """window.seenMessages = new Map(); window.drawnWith = new Map();
+    { const p = spectralPage; const take = p.picture.bind(p); p.picture = (m, b) => { seenMessages.set(String(m.sequence), m); take(m, b); };
+      const s = p.spectrum; const measure = s.measure.bind(s); window.drawings = 0;
+      s.measure = (m, now) => { drawings++; window.barsOf = String(m.sequence); return measure(m, now); }; }"""
+
+
+def test_numbers_marks_and_bars_agree(b):
+    for mode in ("training", "playing"):
+        with page(b, Mock(mode=mode, gaps=True)):
+            b.eval(KEEP)
+            time.sleep(0.4)
+            seen = set()
+            start, begun = b.eval("drawings"), time.monotonic()
+            for _ in range(30):
+                sequence, wrong = b.eval(AGREES)
+                assert wrong == [], f"{sequence}: {wrong}"
+                assert b.eval("barsOf === document.querySelector('#bars').dataset.sequence"), "bars of another message"
+                seen.add(sequence)
+                time.sleep(0.04)
+            rate = (b.eval("drawings") - start) / (time.monotonic() - begun)
+            assert len(seen) > 4 and rate <= 16, f"{len(seen)} messages, {rate} drawings a second"
+            assert b.eval("!document.querySelector('#bars').classList.contains('stale')")
+
+
+def test_values_that_stay_away_are_old(b):
+    mock = Mock()
+    with page(b, mock):
+        mock.checkpoint = False
+        b.until("document.querySelector('#bars').classList.contains('stale')", 4)
+        assert text(b, "#bars .cell .decoded") != "–", "the last values stay"
+        mock.checkpoint = True
+        b.until("!document.querySelector('#bars').classList.contains('stale')", 4)
+
+
+def test_values_of_older_weights(b):
+    with page(b, Mock(older=True)):
+        b.until("document.querySelector('#bars .cell[data-by=agent] .tag')?.textContent === 'chosen by newer weights'")
+        assert b.eval("/^Values of the weights of frame [\\d,]+\\.$/.test(document.querySelector('#weights-age').textContent)")
+        cut = b.eval("(() => { const t = document.querySelector('#bars .cell[data-by=agent] .tag'); return t ? t.scrollWidth - t.clientWidth : 0; })()")
+        assert cut <= 0, "the tag is cut off"
     with page(b, Mock()):
-        for _ in range(20):
-            odd = b.eval("""[...document.querySelectorAll('#bars .cell')].filter((cell) =>
-                cell.classList.contains('best') !== (cell.querySelector('.behind').textContent === '')).length""")
-            assert odd == 0, "the best action has a difference to the best"
+        for _ in range(10):
+            assert "newer" not in text(b, "#bars")
             time.sleep(0.05)
+
+
+def test_no_checkpoint_yet(b):
+    with page(b, Mock(mode="playing", checkpoint=False)):
+        b.until("document.querySelector('#weights-age').textContent === 'No checkpoint yet: actions are drawn at random.'")
+        assert text(b, "#bars .cell .decoded") == "–" and b.eval("document.querySelectorAll('#bars .cell.chosen').length") == 1
+    with page(b, Mock(mode="playing")):
+        assert text(b, "#weights-age") == "A frozen model, trained for 150,000 frames."
+        assert b.eval("document.querySelector('#chance-box').hidden")
+
+
+def choose(b, place):
+    b.eval(f"(() => {{ const s = document.querySelector('#agent'); s.value = '{place}'; s.dispatchEvent(new Event('change')); }})()")
+
+
+def test_stopped_agent(b):
+    with page(b, Mock(stopped=True, level="bad")):
+        choose(b, 5)
+        b.until("document.querySelector('#no-picture').textContent.startsWith('This agent was stopped') && !document.querySelector('#no-picture').hidden")
+        assert b.eval("document.querySelector('#picture').hidden && !document.querySelector('#stopped-flag').hidden")
+        assert text(b, "#score") == "–"
+        b.until("[...document.querySelectorAll('#bars .decoded')].every((e) => e.textContent === '–')", what="no values of another agent")
+        assert text(b, "#spectrum-title") == "Values"
+        choose(b, 0)
+        b.until("!document.querySelector('#picture').hidden && document.querySelector('#stopped-flag').hidden")
+        b.until("document.querySelector('#bars .decoded').textContent !== '–'")
+
+
+def test_jumps_are_marked_beside_the_picture(b):
+    mock = Mock(mode="training")
+    with page(b, mock):
+        b.until("!document.querySelector('#jump-flag').hidden", 5)
+        assert b.eval("/^[\\d,]+ frames? later$/.test(document.querySelector('#jump-flag').textContent)"), text(b, "#jump-flag")
+        b.until("document.querySelector('#jump-flag').hidden", 2)
+    mock = Mock(mode="playing")
+    with page(b, mock):
+        b.click("#human")
+        b.until("!document.querySelector('#human-flag').hidden")
+        b.eval("for (const flag of document.querySelectorAll('.flag')) flag.hidden = false")
+        over = b.eval("""(() => { const p = document.querySelector('#picture').getBoundingClientRect();
+            return [...document.querySelectorAll('.flag')].filter((f) => { const r = f.getBoundingClientRect();
+                return r.left < p.right && r.right > p.left && r.top < p.bottom && r.bottom > p.top; }).map((f) => f.id); })()""")
+        assert over == [], f"{over} cover the picture"
+
+
+def test_game_of_turns_waits(b):
+    mock = Mock(mode="playing", actions=4, waits=True, legal=True)
+    with page(b, mock):
+        b.click("#human")
+        b.until("document.querySelectorAll('#bars .cell.chosen').length === 0", what="no action is chosen while the game waits")
+        assert b.eval("document.querySelectorAll('#bars .cell.best').length") == 1
+
+
+def test_references_and_axes_of_scores(b):
+    pressed = "document.querySelector('#scale [aria-pressed=true]').dataset.scale"
+    with page(b, Mock(references={"random": -9.8, "best": 21.0})):
+        b.until(f"Number({DATA}.curves ?? 0) > 0")
+        assert b.eval("document.querySelector('#curves-figure').dataset.references") == "best 21, random -9.8"
+        assert b.eval(pressed) == "linear"
+        inside = b.eval("[21, -9.8].every((v) => { const c = spectralPage.curves; return c.y(v) > 5 && c.y(v) < c.bottom; })")
+        assert inside, "the references are out of sight"
+        time.sleep(1.1)
+        assert "best play" in text(b, "#curves-table")
+        shot(b, "references")
+    with page(b, Mock(huge=True, references={"random": -9.8, "best": None})):
+        b.until(f"{pressed} === 'symlog'")
+        assert b.eval("document.querySelector('#curves-figure').dataset.references") == "random -9.8"
+        # The first phase is no flat line.
+        tall = "Math.abs(spectralPage.curves.y(-20) - spectralPage.curves.y(0))"
+        time.sleep(0.6)
+        assert b.eval(tall) > 15, b.eval(tall)
+        shot(b, "symlog")
+        b.click("#scale [data-scale=linear]")
+        b.until(f"{pressed} === 'linear' && {tall} < 15")
+        b.eval("spectralPage.curves.update()")
+        time.sleep(0.7)
+        assert b.eval(pressed) == "linear", "the reader's choice stays"
+        no_complaints(b)
+
+
+def test_scales_forget(b):
+    with page(b, Mock()):
+        ranges = b.eval("""import('/app/scale.js').then(({ SlowRange }) => { const r = new SlowRange(0.1); const out = [];
+            r.take(-0.4, 1e6, 1000); out.push(r.low, r.high);
+            for (let t = 1100; t <= 2000; t += 80) r.take(0, 3, t); out.push(r.low, r.high);
+            for (let t = 2080; t <= 4500; t += 80) r.take(0, 3, t); out.push(r.low, r.high); return out; })""")
+        assert ranges[:4] == [-0.5, 1e6, -0.5, 1e6] and ranges[4] == 0 and ranges[5] <= 5, ranges
+
+
+def test_layout_of_small_things(b):
+    cut = """[...document.querySelectorAll('.scores dd, #facts dd, .flag, .switch button')].filter((e) => e.offsetWidth > 0
+        && e.scrollWidth > e.clientWidth + 1).map((e) => e.id || e.textContent)"""
+    for width in (1280, 400):
+        with page(b, Mock(), width=width):
+            b.until(f"Number({DATA}.curves ?? 0) > 0")
+            b.eval("""document.querySelector('#score').textContent = '−1.15e+18'; document.querySelector('#reward').textContent = '+1.15e+18'""")
+            assert b.eval(cut) == [], b.eval(cut)
+            out = b.eval("""[...document.querySelectorAll('button, .legend, .flag')].filter((e) =>
+                e.getBoundingClientRect().right > innerWidth - 10).map((e) => e.textContent)""")
+            assert out == [], f"beyond the edge: {out}"
+            assert b.eval("document.documentElement.scrollWidth") <= width
+            if width == 400:
+                tops = b.eval("[...document.querySelectorAll('#facts > div')].map((e) => e.getBoundingClientRect().top)")
+                assert all(tops.count(top) > 1 for top in tops), "a fact stands alone in its line"
+            shot(b, f"small-{width}")
 
 
 def test_picture_fits_its_stage(b):
@@ -391,13 +565,50 @@ def test_wrong_token(b):
 def test_ended(b):
     mock = Mock()
     with page(b, mock):
+        b.until(f"Number({DATA}.curves ?? 0) > 0")
         mock.ended = True
         b.until("document.querySelector('#connection').dataset.state === 'ended'")
-        assert "spectral watch runs/pong" in text(b, "#notice")
+        assert text(b, "#notice") == "The run has ended: spectral watch runs/pong shows it."
+        # The last state stays.
+        assert text(b, "#status") == "finished" and text(b, "#health-word") == "Well"
+        assert b.eval("document.querySelector('#progress').getAttribute('aria-valuenow')") == "100"
+        assert b.eval("!document.querySelector('#picture').hidden && document.querySelector('#picture-flag').hidden")
+        assert b.eval("!document.body.classList.contains('stale')")
         count = len(mock.requests)
-        time.sleep(2)
-        assert len(mock.requests) == count, "it must not ask again"
+        b.eval("window.sameDocument = true")
+        wait(lambda: "/run" in mock.requests[count:], 5, "the page looks whether another run is served")
+        time.sleep(0.5)
+        assert set(mock.requests[count:]) == {"/run"} and len(mock.requests) - count <= 2, mock.requests[count:]
+        assert b.eval("window.sameDocument === true"), "the same run is no reason to load the page again"
         no_complaints(b)
+
+
+def test_next_run_is_followed(b):
+    mock = Mock()
+    with page(b, mock):
+        mock.ended = True
+        b.until("document.querySelector('#connection').dataset.state === 'ended'")
+        hide = "Object.defineProperty(document, 'hidden', {{value: {0}, configurable: true}})"
+        b.eval(hide.format("true"))
+        count = len(mock.requests)
+        mock.run["path"], mock.run["task"] = "runs/next", "ponglantis-mini"
+        mock.ended = False
+        time.sleep(4)
+        assert len(mock.requests) == count, "a hidden page must not ask"
+        b.eval(hide.format("false") + "; document.dispatchEvent(new Event('visibilitychange'))")
+        b.until("document.querySelector('#task').textContent === 'ponglantis-mini'", 6)
+        b.until(f"Number({DATA}.frames ?? 0) > 2 && document.querySelector('#connection').dataset.state === 'open'")
+        # The connection may also break without a word.
+        mock.down = True
+        b.until("document.querySelector('#connection').dataset.state === 'lost'")
+        mock.run["path"] = "runs/third"
+        mock.down = False
+        b.until("document.querySelector('#path').textContent === 'runs/third'", 15)
+        mock.ended = True
+        b.until("document.querySelector('#connection').dataset.state === 'ended'")
+        mock.run["mode"], mock.mode = "playing", "playing"
+        mock.ended = False
+        b.until("document.body.dataset.mode === 'playing'", 8)
 
 
 def test_hidden_page_closes_its_streams(b):
