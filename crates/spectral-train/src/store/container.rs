@@ -164,7 +164,7 @@ impl Container {
     /// [`section`](Container::section) and [`verify`](Container::verify).
     pub fn open(path: &Path) -> Result<Container, StoreError> {
         let file = super::open_plain(path).map_err(|e| match e.kind() {
-            ErrorKind::InvalidInput => StoreError::Foreign { path: path.into() },
+            io::ErrorKind::InvalidInput => StoreError::Foreign { path: path.into() },
             _ => StoreError::io(path, "open", e),
         })?;
         let metadata = file.metadata().map_err(|e| StoreError::io(path, "read the length of", e))?;
