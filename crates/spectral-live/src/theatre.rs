@@ -142,12 +142,12 @@ impl Wishes {
 pub(crate) fn play(run: &ResolvedRun, mut performance: Performance, controls: &Controls, feed: &Feed) {
     let stage = Stage { rest: rest_action(run), controls, feed };
     let mut shown = Shown { sequence: 0, at: None };
-    let mut due = Instant::now();
+    // When the last step was due, so that a steady pace is kept.
+    let mut stepped = Instant::now();
     while !feed.has_ended() {
         if !feed.is_watched(0) {
             feed.hide(0);
             std::thread::sleep(IDLE_TIME);
-            due = Instant::now();
             continue;
         }
         let wishes = stage.prepare(&mut performance);
@@ -160,16 +160,17 @@ pub(crate) fn play(run: &ResolvedRun, mut performance: Performance, controls: &C
             let key = if waits { wishes.pressed } else { wishes.held.or(wishes.pressed) };
             scene.action = key.filter(|&action| performance.allows(action)).or(stage.rest);
         }
-        shown.publish(&stage, &performance, &scene, &wishes, over || wishes.paused || waits);
-        due = due.max(Instant::now() - PICTURE_TIME) + Duration::from_secs_f64(1.0 / wishes.speed);
+        let pace = Duration::from_secs_f64(1.0 / wishes.speed);
+        let stays = over || wishes.paused || waits || pace >= PICTURE_TIME;
+        shown.publish(&stage, &performance, &scene, &wishes, stays);
+        let due = stepped + pace;
         match stage.wait(due, over, &performance, &wishes) {
-            Next::Again => {}
+            Next::Again => continue,
             Next::Step(_) if over => performance.restart(),
             Next::Step(action) => performance.step(action),
         }
-        if over || wishes.paused || waits {
-            due = Instant::now();
-        }
+        // A little late is made up for; a pause is not.
+        stepped = due.max(Instant::now() - PICTURE_TIME);
     }
 }
 

@@ -246,7 +246,7 @@ def test_training_moves(b):
             assert text(b, "#command").startswith("spectral train --task exponential-pong-mini")
             assert b.eval("document.querySelector('#controls').hidden"), "nobody steers agents that learn"
             b.until("document.querySelector('#health').dataset.level === 'well'", LONG)
-            b.until("document.querySelector('#health-text').textContent === 'All 6 agents are learning.'", LONG)
+            b.until("document.querySelector('#health-text').textContent === 'All 6 agents are running.'", LONG)
             assert text(b, "#status") == "running" and text(b, "#connection") == "connected"
             b.until("/^[\\d.]+k? frames\\/s$/.test(document.querySelector('#rate').textContent)", LONG)
             b.until("/\\d (s|min)/.test(document.querySelector('#left').textContent)", LONG)
@@ -279,7 +279,7 @@ def test_training_moves(b):
                 b.until(f"document.querySelector('#frequencies').hidden === {'false' if inside else 'true'}", LONG)
                 moves(b, "#picture", "#bars .cell canvas")
                 shows(b, "#td-canvas")
-                assert gif_size(film(b, f"exponential-pong-mini-{agent}.gif")) == (168, 136)
+                assert gif_size(film(b, f"exponential-pong-mini-{agent}.gif")) == (336, 272)
 
 
 def test_training_that_ends_says_so(b):
@@ -309,7 +309,7 @@ def test_training_that_is_interrupted_says_so(b):
         with page(b, train.link, by=f"file://{FOLDER}/interrupted/live.html"):
             train.process.send_signal(signal.SIGINT)
             b.until("document.querySelector('#connection').dataset.state === 'ended'", LONG)
-            assert "spectral watch" in text(b, "#notice")
+            assert "spectral resume" in text(b, "#notice")
             train.ended()
         assert not os.path.exists(os.path.join(FOLDER, "interrupted", "live.html")), "the file goes with the page"
     # A run that was interrupted can be watched, and the page says how it goes on.
@@ -331,7 +331,7 @@ def test_atari_training(b):
             assert text(b, "#task") == "atari/pong" and count(b, "#bars .cell") == 6
             size = b.eval("[document.querySelector('#picture').width, document.querySelector('#picture').height]")
             assert size in ([160, 210], [320, 210]), size
-            b.until("document.querySelector('#health-text').textContent === 'The agent is learning.'", LONG)
+            b.until("document.querySelector('#health-text').textContent === 'The agent is running.'", LONG)
             shows(b, "#picture", "#bars .cell canvas", "#activity")
             values = text(b, "#bars .cell .decoded")
             moves(b, "#picture", "#bars .cell canvas")
@@ -340,6 +340,13 @@ def test_atari_training(b):
             assert len(set(names)) == 6, names
             assert b.eval("document.documentElement.scrollWidth") <= 1280
             shot(b, "live-atari")
+
+
+def stands_still(b, seconds):
+    """Whether the game takes no step for a while: what was on its way at a higher speed has come."""
+    first = frame(b)
+    time.sleep(seconds)
+    return frame(b) == first
 
 
 def test_playing_is_steered(b):
@@ -374,6 +381,7 @@ def test_playing_is_steered(b):
         fast = time.monotonic() - start
         slide(b, "speed", 0)
         b.until("document.querySelector('#speed-value').textContent === '1/s'", LONG)
+        wait(lambda: stands_still(b, 0.4), what="the new speed")
         start, first = time.monotonic(), frame(b)
         wait(lambda: frame(b) >= first + 2, what="two frames")
         slow = time.monotonic() - start
@@ -406,7 +414,7 @@ def test_playing_is_steered(b):
         choose(b, 1)
         b.until(f"{DATA}.agent === 'categorical-s1' && document.querySelector('#spectrum-title').textContent === 'Distribution'", LONG)
         moves(b, "#picture", "#bars .cell canvas")
-        assert gif_size(film(b, "exponential-pong-mini-categorical-s1.gif")) == (168, 136)
+        assert gif_size(film(b, "exponential-pong-mini-categorical-s1.gif")) == (336, 272)
         assert watched.end() == 0, watched.said
         b.until("document.querySelector('#connection').dataset.state === 'ended'", LONG)
         assert "spectral watch" in text(b, "#notice")
@@ -533,7 +541,7 @@ def test_process_killed_and_resumed(b):
     with Spectral("resume", "killed", "--live") as train:
         assert train.link.split("#")[1] != link.split("#")[1], "an old key opens a new page"
         with page(b, train.link):
-            b.until("document.querySelector('#health-text').textContent === 'The agent is learning.'", LONG)
+            b.until("document.querySelector('#health-text').textContent === 'The agent is running.'", LONG)
             # The curves begin before the death and go on after it.
             shows(b, "#picture", "#bars .cell canvas", "#curves-canvas", "#td-canvas")
             first = rows(b)
