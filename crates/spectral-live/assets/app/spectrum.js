@@ -80,7 +80,7 @@ export class Spectrum {
     });
     this.holder.classList.toggle("dense", rows > 4);
     // Few actions leave room for the curves on the first screen.
-    this.holder.classList.toggle("few", count <= 4);
+    this.holder.classList.toggle("few", count <= 6);
     this.redraw();
   }
 

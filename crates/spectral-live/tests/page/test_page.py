@@ -420,7 +420,7 @@ def choose(b, place):
 def test_stopped_agent(b):
     with page(b, Mock(stopped=True, level="bad")):
         choose(b, 5)
-        b.until("document.querySelector('#no-picture').textContent.startsWith('This agent was stopped') && !document.querySelector('#no-picture').hidden")
+        b.until("document.querySelector('#no-picture').textContent.startsWith('This agent was stopped at frame 30,000') && !document.querySelector('#no-picture').hidden")
         assert b.eval("document.querySelector('#picture').hidden && !document.querySelector('#stopped-flag').hidden")
         assert text(b, "#score") == "–"
         b.until("[...document.querySelectorAll('#bars .decoded')].every((e) => e.textContent === '–')", what="no values of another agent")
