@@ -39,7 +39,7 @@ export class Spectrum {
 
   /** Milliseconds between two drawings: numbers that change more often can be neither read nor cheaply laid out. */
   pace() {
-    return this.run.mode === "playing" ? 66 : 83;
+    return this.run.mode === "playing" ? 72 : 89;
   }
 
   cell(name, k) {
