@@ -252,6 +252,14 @@ impl Learner {
         (self.network.forward(Which::Online, self.buffers.current.samples(), 1), &self.online_state)
     }
 
+    /// Adds the outputs for the current observation, and the action-values that they stand for, to these lists.
+    pub fn values(&mut self, all: &mut Vec<f32>, values: &mut Vec<f32>) {
+        let codec = self.codec.clone();
+        let (outputs, state) = self.outputs();
+        all.extend_from_slice(outputs);
+        values.extend(outputs.chunks_exact(codec.outputs()).map(|outputs| codec.decode(outputs, state)));
+    }
+
     /// The greedy action, and its value, for a stack of observations outside replay (evaluation); every action counts as legal.
     pub fn act_on(&mut self, stack: &Observations) -> (usize, f32) {
         let outputs = self.network.forward(Which::Online, stack.samples(), 1);

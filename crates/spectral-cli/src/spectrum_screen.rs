@@ -99,7 +99,7 @@ impl SpectrumScreen {
     fn caption(&self, scene: &Scene) -> String {
         let weights = match scene.weights_frame {
             Some(frames) => format!("weights of frame {}", count(frames)),
-            None => "no model yet: actions are drawn at random".into(),
+            None => scene.trouble.clone().unwrap_or_else(|| "actions are drawn at random".into()),
         };
         let over = if scene.over { "   the episode is over" } else { "" };
         format!("{}   score {}   {weights}{over}", self.title, number(scene.score))

@@ -64,6 +64,8 @@ pub(crate) fn describe(run: &ResolvedRun, dir: &RunDir, mode: Mode) -> Value {
         "actions": task.actions,
         "rest_action": rest_action(run),
         "max_player_score": task.max_player_score,
+        "learning_starts": plan.agents.iter().map(|agent| agent.settings.learning_starts).max(),
+        "references": run.entry().reference_scores().map(|scores| json!({"random": scores.random, "best": scores.best})),
         "agents": plan.agents.iter().zip(&run.codecs).map(agent).collect::<Vec<_>>(),
     })
 }

@@ -17,6 +17,7 @@ pub struct Feed {
     changed: Condvar,
     /// Per agent, connections that want its pictures.
     watchers: Vec<AtomicUsize>,
+    closing: AtomicBool,
     ended: AtomicBool,
     /// Pictures of the last minute.
     film: Mutex<LastMinute>,
@@ -77,15 +78,33 @@ impl Feed {
         self.changed.wait_timeout_while(state, wait, same).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits until the feed ends, at most for `wait`.
-    pub(crate) fn wait_for_end(&self, wait: Duration) {
-        let going_on = |_: &mut State| !self.has_ended();
+    /// Waits until the feed is about to end, at most for `wait`.
+    pub(crate) fn wait_for_close(&self, wait: Duration) {
+        let going_on = |_: &mut State| !self.is_closing();
         drop(self.changed.wait_timeout_while(self.state(), wait, going_on));
+    }
+
+    /// Asks those who write here for their last word.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        // With the lock, so that nobody misses it who is about to wait.
+        drop(self.state());
+        self.changed.notify_all();
+    }
+
+    /// Whether only last words are to come.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// Keeps a picture for the film of the last minute.
     pub(crate) fn remember(&self, agent: usize, picture: &Indexed) {
         self.film.lock().unwrap_or_else(PoisonError::into_inner).add(agent, picture, Instant::now());
+    }
+
+    /// Lets the film begin anew.
+    pub(crate) fn forget(&self) {
+        self.film.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The film of the last minute of an agent.
@@ -96,9 +115,13 @@ impl Feed {
     /// Publishes a picture of an agent.
     pub(crate) fn show(&self, agent: usize, message: Arc<[u8]>) {
         self.change(|state| {
-            let number = state.pictures[agent].as_ref().map_or(0, |(number, _)| *number) + 1;
-            state.pictures[agent] = Some((number, message));
+            state.pictures[agent] = Some((state.version + 1, message));
         });
+    }
+
+    /// Takes back the picture of an agent that nobody looks at: it would be old when somebody does.
+    pub(crate) fn hide(&self, agent: usize) {
+        self.state().pictures[agent] = None;
     }
 
     /// Counts a connection that wants pictures of this agent, until the guard is dropped.
@@ -115,9 +138,9 @@ impl Feed {
 
     /// Says good-bye to all readers, and ends.
     pub(crate) fn end(&self, text: &str) {
-        self.change(|state| state.farewell = Some(text.into()));
+        self.closing.store(true, Ordering::Release);
         self.ended.store(true, Ordering::Release);
-        self.changed.notify_all();
+        self.change(|state| state.farewell = Some(text.into()));
     }
 
     /// Whether nothing more will come.

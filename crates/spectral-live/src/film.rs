@@ -2,15 +2,18 @@
 
 use crate::gif::GifWriter;
 use crate::picture::Indexed;
+use spectral_env::Picture;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// Films are enlarged up to so many pixels.
+const LARGE: usize = 360;
 /// How much is kept.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Bytes of compressed pictures that are kept at most.
 const MOST_BYTES: usize = 24 << 20;
-/// A picture that stood longer than this, because nobody watched or the game was paused, is shown for so long.
-const LONGEST: u16 = 100;
+/// A picture that stood longer than this, because nobody watched or the game was paused, is shown for so many hundredths.
+const LONGEST: f64 = 100.0;
 
 /// Pictures of the last minute, compressed.
 #[derive(Debug, Default)]
@@ -49,6 +52,11 @@ impl LastMinute {
         }
     }
 
+    /// Begins anew.
+    pub fn clear(&mut self) {
+        *self = LastMinute::default();
+    }
+
     /// The pictures of one agent, to be encoded elsewhere.
     pub(crate) fn of(&self, agent: usize) -> Film {
         Film(self.pictures.iter().filter(|kept| kept.agent == agent).cloned().collect())
@@ -60,18 +68,38 @@ impl LastMinute {
 pub(crate) struct Film(Vec<Kept>);
 
 impl Film {
-    /// The film as a GIF, each picture for as long as it was seen; `None` without pictures.
-    pub(crate) fn gif(&self) -> Option<std::io::Result<Vec<u8>>> {
-        (!self.0.is_empty()).then(|| {
-            let mut gif = GifWriter::new(Vec::new());
-            for (place, kept) in self.0.iter().enumerate() {
-                let next = self.0.get(place + 1).map_or(kept.at + Duration::from_millis(100), |next| next.at);
-                let hundredths = (next.duration_since(kept.at).as_millis() / 10) as u64;
-                gif.add(&kept.indexed()?.picture(), hundredths.clamp(2, LONGEST.into()) as u16)?;
-            }
-            gif.finish()
-        })
+    /// Whether there is nothing to show.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
+
+    /// The film as a GIF, each picture for as long as it was seen.
+    pub(crate) fn gif(&self) -> std::io::Result<Vec<u8>> {
+        let mut gif = GifWriter::new(Vec::new());
+        // Times are hundredths of a second in a GIF; what is cut off one is added to the next.
+        let mut owed = 0.0;
+        for (place, kept) in self.0.iter().enumerate() {
+            let next = self.0.get(place + 1).map_or(kept.at + Duration::from_millis(100), |next| next.at);
+            let time = (100.0 * next.duration_since(kept.at).as_secs_f64()).min(LONGEST) + owed;
+            let hundredths = time.round().max(2.0);
+            owed = time - hundredths;
+            gif.add(&enlarged(&kept.indexed()?.picture()), hundredths as u16)?;
+        }
+        gif.finish()
+    }
+}
+
+/// A picture of a small board is shown larger: each pixel becomes a square.
+fn enlarged(picture: &Picture) -> Picture {
+    let times = (LARGE / picture.width.max(picture.height).max(1)).max(1);
+    let mut large = Picture::default();
+    large.start(picture.width * times, picture.height * times, [0; 3]);
+    for (row, line) in large.rgb.chunks_exact_mut(3 * picture.width * times).enumerate() {
+        for (column, pixel) in line.chunks_exact_mut(3).enumerate() {
+            pixel.copy_from_slice(&picture.pixel(column / times, row / times).unwrap_or_default());
+        }
+    }
+    large
 }
 
 impl Kept {
@@ -86,7 +114,6 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spectral_env::Picture;
 
     #[test]
     fn a_minute_is_kept_and_no_more() {
@@ -102,8 +129,33 @@ mod tests {
         assert_eq!(minute.bytes, minute.pictures.iter().map(|kept| kept.packed.len()).sum::<usize>());
         let film = minute.of(1);
         assert!((30..=31).contains(&film.0.len()));
-        let gif = film.gif().unwrap().unwrap();
-        assert!(gif.starts_with(b"GIF89a") && gif.len() < 10_000);
-        assert!(LastMinute::default().of(0).gif().is_none());
+        let gif = film.gif().unwrap();
+        assert!(gif.starts_with(b"GIF89a") && gif.len() < 200_000);
+        assert!(LastMinute::default().of(0).is_empty());
+        minute.clear();
+        assert!(minute.of(1).is_empty());
+    }
+
+    #[test]
+    fn films_keep_the_pace_and_small_boards_are_enlarged() {
+        let mut minute = LastMinute::default();
+        let (mut picture, mut indexed) = (Picture::default(), Indexed::default());
+        let start = Instant::now();
+        for n in 0..150u32 {
+            picture.start(30, 20, [n as u8, 7, 0]);
+            indexed.set(&picture);
+            minute.add(0, &indexed, start + Duration::from_micros(66_667) * n);
+        }
+        let film = minute.of(0).gif().unwrap();
+        let mut reader = gif::DecodeOptions::new().read_info(film.as_slice()).unwrap();
+        assert_eq!((reader.width(), reader.height()), (360, 240));
+        let mut hundredths = 0;
+        while let Some(frame) = reader.read_next_frame().unwrap() {
+            hundredths += u32::from(frame.delay);
+        }
+        assert!(
+            hundredths.abs_diff(1003) <= 2,
+            "150 steps at 15 a second take ten seconds, not {hundredths}"
+        );
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Standing {
     Interrupted,
     /// Marked as running, but nobody works on it.
     Silent,
+    /// Its folder is not there any more.
+    Gone,
 }
 
 impl Standing {
@@ -27,6 +29,7 @@ impl Standing {
             Standing::Finished => "finished",
             Standing::Interrupted => "interrupted",
             Standing::Silent => "silent",
+            Standing::Gone => "gone",
         }
     }
 }
@@ -69,6 +72,8 @@ pub(crate) struct Progress<'a> {
     pub learning_starts: u64,
     pub checkpoint_age: Option<Duration>,
     pub checkpoint_seconds: f64,
+    /// How long the process that trains has been at work, or longer.
+    pub at_work: Duration,
     pub agents: &'a [AgentProgress],
     pub epsilons: &'a [Option<f64>],
     pub pace: &'a Pace,
@@ -119,13 +124,16 @@ impl Progress<'_> {
                 "No process works on this run any more: `spectral resume` goes on with it.".into(),
             );
         }
+        if self.standing == Standing::Gone {
+            return ("bad", "The run's folder is not there any more.".into());
+        }
         let late = Duration::from_secs_f64(30.0 + 3.0 * self.checkpoint_seconds.clamp(0.0, 1e6));
         if self.standing == Standing::Running {
             let still = self.pace.standstill(self.now);
             if still > STANDSTILL {
                 return ("look", format!("No frame for {} seconds.", still.as_secs()));
             }
-            if self.checkpoint_age.is_some_and(|age| age > late) {
+            if self.checkpoint_age.is_some_and(|age| age.min(self.at_work) > late) {
                 return ("look", "The last checkpoint is older than it should be: is the disk full?".into());
             }
         }
@@ -136,13 +144,20 @@ impl Progress<'_> {
         if self.standing == Standing::Interrupted {
             return ("look", "Interrupted and saved: `spectral resume` goes on with it.".into());
         }
+        if self.learning_starts >= self.frames {
+            let (starts, ends) = (self.learning_starts, self.frames);
+            let text = format!(
+                "No agent learns in this run: learning starts at frame {starts}, and it ends at {ends}."
+            );
+            return ("look", text);
+        }
         let text = match self.standing {
             Standing::Finished => "Finished.".into(),
             _ if self.agents.iter().all(|agent| agent.frames < self.learning_starts) => {
                 format!("Filling replay: learning starts at frame {}.", self.learning_starts)
             }
-            _ if self.agents.len() == 1 => "The agent is learning.".into(),
-            _ => format!("All {} agents are learning.", self.agents.len()),
+            _ if self.agents.len() == 1 => "The agent is running.".into(),
+            _ => format!("All {} agents are running.", self.agents.len()),
         };
         ("well", text)
     }
@@ -177,6 +192,7 @@ mod tests {
             learning_starts: 10,
             checkpoint_age: None,
             checkpoint_seconds: 60.0,
+            at_work: Duration::from_secs(9999),
             agents: &[],
             epsilons: &epsilons,
             pace: &pace,
@@ -191,7 +207,7 @@ mod tests {
         let event = judge(|_, _| {});
         assert_eq!(event["rate"], 55.0);
         assert_eq!(event["left_seconds"], 90.0 / 55.0);
-        assert_eq!(event["health"]["text"], "All 2 agents are learning.");
+        assert_eq!(event["health"]["text"], "All 2 agents are running.");
     }
 
     #[test]
@@ -206,7 +222,16 @@ mod tests {
         assert_eq!(level(&judge(|_, agents| agents[0].saturated = 1)), "look");
         assert_eq!(level(&judge(|p, _| p.standing = Standing::Interrupted)), "look");
         assert_eq!(level(&judge(|p, _| p.standing = Standing::Finished)), "well");
-        let early = judge(|p, _| p.learning_starts = 1000);
-        assert_eq!(early["health"]["text"], "Filling replay: learning starts at frame 1000.");
+        let early = judge(|p, _| p.learning_starts = 80);
+        assert_eq!(early["health"]["text"], "Filling replay: learning starts at frame 80.");
+        assert_eq!(level(&judge(|p, _| p.learning_starts = 100)), "look", "it will never learn");
+        let resumed = judge(|p, _| {
+            (p.checkpoint_age, p.at_work) = (Some(Duration::from_secs(9999)), Duration::from_secs(3));
+        });
+        assert_eq!(
+            level(&resumed),
+            "well",
+            "an old checkpoint is no fault of a run that has just begun again"
+        );
     }
 }

@@ -23,5 +23,5 @@ mod streams;
 mod tables;
 mod theatre;
 
-pub use link::{LIVE_FILE, live_file, write_link};
+pub use link::{live_file, write_link};
 pub use page::{LivePage, PlayOptions, check_port};

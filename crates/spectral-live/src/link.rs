@@ -3,13 +3,10 @@
 //! The address holds the token, so nobody else may read the file, and it is not put on a command line, which every user of a
 //! machine can see.
 
-use spectral_train::run_dir::RunDir;
+use spectral_train::run_dir::{LIVE_FILE, RunDir};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// The file's name in the run's folder.
-pub const LIVE_FILE: &str = "live.html";
 
 /// The file; it goes when this does.
 #[derive(Debug)]

@@ -8,13 +8,14 @@ use spectral_train::plan::AgentPlan;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::{RunDir, Status};
 use spectral_train::trainer::{AgentProgress, Observer};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How often files are looked at, and progress told.
 const LOOK_TIME: Duration = Duration::from_millis(500);
 /// How often it is asked whether a process is still at work on a run.
-const WORK_TIME: Duration = Duration::from_secs(10);
+const WORK_TIME: Duration = Duration::from_secs(3);
 
 /// What the training process itself knows of its progress.
 #[derive(Debug, Default)]
@@ -26,9 +27,15 @@ pub(crate) struct OwnProgress {
 struct Known {
     agents: Vec<AgentProgress>,
     checkpoint: Option<Instant>,
+    ended: Option<Status>,
 }
 
 impl OwnProgress {
+    /// The run has ended like this.
+    pub(crate) fn end(&self, status: Status) {
+        self.lock().ended = Some(status);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,10 +76,12 @@ impl Reporter {
 
     /// Reports until the feed ends.
     pub(crate) fn work(mut self, feed: &Feed) {
-        while !feed.has_ended() {
+        while !feed.is_closing() {
             self.look(feed);
-            feed.wait_for_end(LOOK_TIME);
+            feed.wait_for_close(LOOK_TIME);
         }
+        // How it ended.
+        self.look(feed);
     }
 
     /// Looks once.
@@ -93,11 +102,22 @@ impl Reporter {
         let (mut agents, checkpoint_age, standing, seconds) = match &self.own {
             Some(own) => {
                 let known = own.lock();
-                let age = known.checkpoint.map(|at| now.duration_since(at));
+                let age =
+                    known.checkpoint.map(|at| now.duration_since(at)).or_else(|| self.newest_checkpoint());
                 let seconds = self.seconds_before + self.begun.elapsed().as_secs_f64();
-                (known.agents.clone(), age, Standing::Running, seconds)
+                let standing = match known.ended {
+                    None | Some(Status::Running) => Standing::Running,
+                    Some(Status::Finished) => Standing::Finished,
+                    Some(Status::Interrupted) => Standing::Interrupted,
+                };
+                (known.agents.clone(), age, standing, seconds)
             }
             None => (Vec::new(), self.newest_checkpoint(), self.standing(now), self.dir.seconds()),
+        };
+        // A checkpoint is late if the run has been at work for long without one.
+        let at_work = match &self.own {
+            Some(_) => now.duration_since(self.begun),
+            None => age_of(&self.dir.path().join("state.toml")).unwrap_or_default(),
         };
         let epsilons: Vec<Option<f64>> = self.tables.iter().map(|tables| tables.epsilon).collect();
         if agents.is_empty() {
@@ -110,7 +130,8 @@ impl Reporter {
             seconds,
             frames: plan.run.frames,
             learning_starts: plan.agents.iter().map(|a| a.settings.learning_starts).max().unwrap_or(0),
-            checkpoint_age: checkpoint_age.filter(|_| standing == Standing::Running),
+            checkpoint_age,
+            at_work,
             checkpoint_seconds: plan.run.checkpoint_seconds,
             agents: &agents,
             epsilons: &epsilons,
@@ -142,16 +163,21 @@ impl Reporter {
             (*at_work, *asked) = (self.dir.is_at_work(), Some(now));
         }
         match (self.dir.status(), *at_work) {
-            (_, Some(true)) => Standing::Running,
+            // A process that begins writes that it is running, so what was written last holds.
             (Status::Finished, _) => Standing::Finished,
             (Status::Interrupted, _) => Standing::Interrupted,
+            (Status::Running, _) if !self.dir.path().join("run.toml").is_file() => Standing::Gone,
             (Status::Running, Some(false)) => Standing::Silent,
-            (Status::Running, None) => Standing::Running,
+            (Status::Running, _) => Standing::Running,
         }
     }
 
     fn newest_checkpoint(&self) -> Option<Duration> {
-        let newest = Checkpoints::list(&self.dir).ok()?.pop()?;
-        SystemTime::now().duration_since(newest.metadata().ok()?.modified().ok()?).ok()
+        age_of(&Checkpoints::list(&self.dir).ok()?.pop()?)
     }
+}
+
+/// How long ago a file was written.
+fn age_of(path: &Path) -> Option<Duration> {
+    SystemTime::now().duration_since(path.metadata().ok()?.modified().ok()?).ok()
 }

@@ -12,9 +12,9 @@ use crate::theatre::{self, Controls};
 use spectral_train::checkpoint::Cost;
 use spectral_train::error::TrainError;
 use spectral_train::resolve::ResolvedRun;
-use spectral_train::run_dir::RunDir;
+use spectral_train::run_dir::{RunDir, Status};
 use spectral_train::trainer::{AgentProgress, Observer, Trainer};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,8 +27,11 @@ pub struct LivePage {
     own: Arc<OwnProgress>,
     controls: Option<Arc<Controls>>,
     server: Option<Server>,
+    /// Has the last word.
+    reporter: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
     farewell: String,
+    path: String,
     /// Leads browsers to the page, as long as it is there.
     link: Option<Link>,
 }
@@ -45,6 +48,28 @@ fn no_port(port: u16, error: &std::io::Error) -> TrainError {
         "a page cannot be served on port {port} of this machine: {error}; another port may be free, and without one given a \
          free one is chosen"
     ))
+}
+
+/// Starts a server. The runs that one command trains one after the other have the same address, so that an open page can follow
+/// from one to the next.
+fn serve(port: u16, mode: Mode, site: Arc<Site>) -> Result<Server, TrainError> {
+    static BEFORE: Mutex<Option<(u16, String)>> = Mutex::new(None);
+    let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = before.as_ref().filter(|_| mode == Mode::Training);
+    if let Some((last, token)) = known {
+        let wanted = if port == 0 { *last } else { port };
+        match Server::start_with(wanted, token, site.clone()) {
+            Ok(server) => return Ok(server),
+            Err(error) if port != 0 => return Err(no_port(port, &error)),
+            // Somebody has taken it; any other will do.
+            Err(_) => {}
+        }
+    }
+    let server = Server::start(port, site).map_err(|e| no_port(port, &e))?;
+    if mode == Mode::Training {
+        *before = Some((server.port(), server.token().into()));
+    }
+    Ok(server)
 }
 
 /// How a model plays for a page.
@@ -69,12 +94,13 @@ impl LivePage {
         let own = Arc::new(OwnProgress::default());
         let mut page = Self::new(&run, &dir, port, Mode::Training, None)?;
         page.own = own.clone();
+        page.path = dir.path().display().to_string();
         page.farewell =
-            format!("The run has ended here: `spectral watch {}` shows it.", dir.path().display());
+            format!("The process that trained this run is gone: `spectral watch {}` shows it.", page.path);
         page.link = Link::create(&dir, &page.url());
         let reporter = Reporter::new(run.clone(), dir, Some(own));
-        page.spawn("live-numbers", move |feed| reporter.work(feed))?;
-        page.spawn("live-camera", move |feed| {
+        page.reporter = Some(page.spawn("live-numbers", move |feed| reporter.work(feed))?);
+        let camera = page.spawn("live-camera", move |feed| {
             // Values for a page are no reason to occupy more than one core.
             let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
             match alone {
@@ -82,6 +108,7 @@ impl LivePage {
                 Err(_) => camera::film(&run, slots, feed),
             }
         })?;
+        page.threads.push(camera);
         Ok(page)
     }
 
@@ -99,9 +126,11 @@ impl LivePage {
         let mut page = Self::new(run, dir, port, Mode::Playing, Some(controls.clone()))?;
         page.farewell = "The page has ended; `spectral watch` shows it again.".into();
         let reporter = Reporter::new(run.clone(), dir.clone(), None);
-        page.spawn("live-numbers", move |feed| reporter.work(feed))?;
+        page.reporter = Some(page.spawn("live-numbers", move |feed| reporter.work(feed))?);
         let run = run.clone();
-        page.spawn("live-theatre", move |feed| theatre::play(&run, performance, &controls, feed))?;
+        let theatre =
+            page.spawn("live-theatre", move |feed| theatre::play(&run, performance, &controls, feed))?;
+        page.threads.push(theatre);
         Ok(page)
     }
 
@@ -118,26 +147,43 @@ impl LivePage {
             ids: run.plan.agents.iter().map(|agent| agent.id.clone()).collect(),
             feed: feed.clone(),
             controls: controls.clone(),
-            filming: Mutex::new(()),
+            filming: Mutex::new(None),
         };
-        let server = Server::start(port, Arc::new(site)).map_err(|e| no_port(port, &e))?;
+        let server = serve(port, mode, Arc::new(site))?;
         Ok(LivePage {
             feed,
             own: Arc::default(),
             controls,
             server: Some(server),
+            reporter: None,
             threads: Vec::new(),
             farewell: String::new(),
+            path: String::new(),
             link: None,
         })
     }
 
-    fn spawn(&mut self, name: &str, work: impl FnOnce(&Feed) + Send + 'static) -> Result<(), TrainError> {
+    fn spawn(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Feed) + Send + 'static,
+    ) -> Result<JoinHandle<()>, TrainError> {
         let feed = self.feed.clone();
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&feed));
         let failed = |e| TrainError::Usage(format!("the system gives no thread for the live page: {e}"));
-        self.threads.push(thread.map_err(failed)?);
-        Ok(())
+        thread.map_err(failed)
+    }
+
+    /// Says how the run ended; the page tells its readers when it is dropped.
+    pub fn set_end(&mut self, status: Status) {
+        self.own.end(status);
+        let path = &self.path;
+        self.farewell = match status {
+            Status::Interrupted => {
+                format!("The run was interrupted and saved: `spectral resume {path}` goes on with it.")
+            }
+            _ => format!("The run has ended here: `spectral watch {path}` shows it."),
+        };
     }
 
     /// The address to open in a browser on this machine. Whoever knows it can see the run, so it is not for everybody.
@@ -149,6 +195,10 @@ impl LivePage {
 impl Drop for LivePage {
     fn drop(&mut self) {
         self.link = None;
+        self.feed.close();
+        if let Some(reporter) = self.reporter.take() {
+            let _ = reporter.join();
+        }
         self.feed.end(&self.farewell);
         if let Some(controls) = &self.controls {
             controls.wake();

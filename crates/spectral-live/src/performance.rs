@@ -21,6 +21,8 @@ pub struct Performance {
     seed: u64,
     /// The frames that the model was trained for; `None` without a model, when chance plays.
     weights_frame: Option<u64>,
+    /// Why chance plays in its place.
+    trouble: Option<String>,
     turn: Option<Turn>,
     frame: u64,
     episode: u64,
@@ -50,6 +52,7 @@ impl Performance {
             epsilon,
             seed,
             weights_frame: None,
+            trouble: None,
             turn: None,
             frame: 0,
             episode: 0,
@@ -86,8 +89,19 @@ impl Performance {
         }
     }
 
-    /// Takes over the newest model, if it is newer than the one that plays: the final one, or that of the last checkpoint.
+    /// Takes over the newest model, and knows why if there is none.
     fn load(&mut self) -> Result<(), TrainError> {
+        let loaded = self.try_load();
+        self.trouble = match (&loaded, self.weights_frame) {
+            (_, Some(_)) => None,
+            (Err(error), None) => Some(format!("{error}; actions are drawn at random")),
+            (Ok(()), None) => Some("there is no checkpoint yet: actions are drawn at random".into()),
+        };
+        loaded
+    }
+
+    /// Takes over the newest model, if it is newer than the one that plays: the final one, or that of the last checkpoint.
+    fn try_load(&mut self) -> Result<(), TrainError> {
         let id = &self.run.plan.agents[self.agent].id;
         let path = self.dir.model(id);
         let (model, frames) = if self.dir.finished() && path.is_file() {
@@ -145,8 +159,10 @@ impl Performance {
             score: self.score,
             reward: self.reward,
             over: self.is_over(),
+            jump: false,
             action: self.turn.as_ref().map(|turn| turn.action),
             chooser: if explored { Chooser::Chance } else { Chooser::Agent },
+            trouble: self.trouble.clone(),
             legal: self.turn.as_ref().filter(|_| self.run.task.masks_actions).map(|turn| turn.legal),
             values,
         }

@@ -34,12 +34,16 @@ pub struct Scene {
     pub reward: f64,
     /// The episode has ended.
     pub over: bool,
+    /// Steps were left out since the scene before.
+    pub jump: bool,
     /// The action, once it is chosen.
     pub action: Option<usize>,
     /// Who chose it.
     pub chooser: Chooser,
     /// The legal actions, if not all are.
     pub legal: Option<ActionMask>,
+    /// Why chance plays in place of a model, if it does.
+    pub trouble: Option<String>,
     /// Action-values, if they were computed.
     pub values: Option<Values>,
 }
@@ -75,7 +79,7 @@ pub(crate) fn message(sequence: u64, scene: &Scene, picture: &Indexed, controls:
         "width": if drawn { picture.width } else { 0 }, "height": if drawn { picture.height } else { 0 },
         "colours": picture.palette.len() / 3,
         "frame": scene.frame, "weights_frame": scene.weights_frame,
-        "episode": scene.episode, "score": scene.score, "reward": scene.reward, "over": scene.over,
+        "episode": scene.episode, "score": scene.score, "reward": scene.reward, "over": scene.over, "jump": scene.jump,
         "action": scene.action,
         "chosen_by": match scene.chooser {
             Chooser::Agent => "agent",
@@ -85,7 +89,7 @@ pub(crate) fn message(sequence: u64, scene: &Scene, picture: &Indexed, controls:
         "legal": scene.legal.as_ref().map(|legal| legal.iter().collect::<Vec<_>>()),
         "values": scene.values.as_ref().map(|values| rounded(&values.decoded)),
         "outputs": scene.values.as_ref().map(|v| v.shown.iter().map(|row| rounded(row)).collect::<Vec<_>>()),
-        "controls": controls,
+        "trouble": scene.trouble, "controls": controls,
     });
     let head = head.to_string();
     let len = |n: usize| u32::try_from(n).unwrap_or(0).to_le_bytes();
@@ -143,9 +147,11 @@ mod tests {
             score: f64::NAN,
             reward: 1.0,
             over: false,
+            jump: false,
             action: Some(1),
             chooser: Chooser::Agent,
             legal: None,
+            trouble: None,
             values: None,
         };
         let picture = Indexed { width: 2, height: 1, palette: vec![1, 2, 3], pixels: vec![0, 0] };

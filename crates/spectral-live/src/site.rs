@@ -6,6 +6,7 @@ use crate::http::{Access, Answer, Handler, Method, Request, Source};
 use crate::streams::{Events, Pictures};
 use crate::theatre::Controls;
 use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
 
 /// The live page of one run.
 pub(crate) struct Site {
@@ -15,8 +16,8 @@ pub(crate) struct Site {
     pub feed: Arc<Feed>,
     /// What can be steered, if anything can.
     pub controls: Option<Arc<Controls>>,
-    /// Held while a film is made: one at a time is enough for a process that has other work.
-    pub filming: Mutex<()>,
+    /// Held while a film is made, with the time of the last one: a process that has other work makes few of them.
+    pub filming: Mutex<Option<Instant>>,
 }
 
 impl Site {
@@ -36,22 +37,29 @@ impl Site {
     }
 
     fn film(&self, request: &Request) -> Answer {
-        let _alone = match self.filming.try_lock() {
+        let film = self.feed.film(self.subject(request));
+        if film.is_empty() {
+            return Answer::error(404, "There is no picture yet to make a film of.");
+        }
+        let mut last = match self.filming.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 return Answer::error(503, "Another film is being made; try again in a moment.");
             }
         };
-        match self.feed.film(self.subject(request)).gif() {
-            Some(Ok(gif)) => Answer::Whole {
+        if last.is_some_and(|last| last.elapsed() < FILM_TIME) {
+            return Answer::error(503, "A film was made just now; try again in a few seconds.");
+        }
+        *last = Some(Instant::now());
+        match film.gif() {
+            Ok(gif) => Answer::Whole {
                 status: 200,
                 content_type: "image/gif",
                 body: gif.into(),
                 download: Some("spectral.gif"),
             },
-            Some(Err(_)) => Answer::error(500, "The film could not be made."),
-            None => Answer::error(404, "There is no picture yet to make a film of."),
+            Err(_) => Answer::error(500, "The film could not be made."),
         }
     }
 
@@ -66,6 +74,9 @@ impl Site {
         }
     }
 }
+
+/// The shortest time from one film to the next.
+const FILM_TIME: Duration = Duration::from_secs(5);
 
 const JSON: &str = "application/json";
 

@@ -105,8 +105,8 @@ impl Source for Events {
     fn next(&mut self, wait: Duration, out: &mut Vec<u8>) -> bool {
         // Pictures change the feed 30 times a second; numbers need not keep up with them.
         let rest = EVENTS_TIME.saturating_sub(self.last.elapsed());
-        if !self.first && !rest.is_zero() && !self.feed.has_ended() {
-            self.feed.wait_for_end(rest.min(wait));
+        if !self.first && !rest.is_zero() && !self.feed.is_closing() {
+            self.feed.wait_for_close(rest.min(wait));
             return true;
         }
         let state = self.feed.wait(self.version, wait);

@@ -1,6 +1,6 @@
 //! A run's metric files, read as they grow: curves, TD errors by score, and what each frequency does.
 
-use std::fs::File;
+use spectral_train::store::open_plain;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -223,7 +223,7 @@ impl Tail {
             each(Line::Again);
         }
         let mut bytes = Vec::new();
-        let got = File::open(&self.path).and_then(|mut file| {
+        let got = open_plain(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.read))?;
             file.take(MOST_BYTES).read_to_end(&mut bytes)
         });
@@ -253,6 +253,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write;
 
     #[test]

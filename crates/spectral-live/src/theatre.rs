@@ -76,6 +76,9 @@ impl Controls {
         for (key, value) in wanted {
             new.set(key, value, &self.ids, self.actions)?;
         }
+        if wanted.get("action").is_some_and(|action| !action.is_null()) && !new.human {
+            return Err("action needs human: take over first".into());
+        }
         *wishes = new;
         self.changed.notify_all();
         Ok(self.describe(&wishes))
@@ -142,6 +145,7 @@ pub(crate) fn play(run: &ResolvedRun, mut performance: Performance, controls: &C
     let mut due = Instant::now();
     while !feed.has_ended() {
         if !feed.is_watched(0) {
+            feed.hide(0);
             std::thread::sleep(IDLE_TIME);
             due = Instant::now();
             continue;
@@ -152,7 +156,9 @@ pub(crate) fn play(run: &ResolvedRun, mut performance: Performance, controls: &C
         let waits = wishes.human && stage.rest.is_none() && !over;
         if wishes.human && !over {
             scene.chooser = Chooser::Human;
-            scene.action = wishes.held.or(wishes.pressed).filter(|&a| performance.allows(a)).or(stage.rest);
+            // A game of turns has no action before a key is pressed.
+            let key = if waits { wishes.pressed } else { wishes.held.or(wishes.pressed) };
+            scene.action = key.filter(|&action| performance.allows(action)).or(stage.rest);
         }
         shown.publish(&stage, &performance, &scene, &wishes, over || wishes.paused || waits);
         due = due.max(Instant::now() - PICTURE_TIME) + Duration::from_secs_f64(1.0 / wishes.speed);
@@ -192,6 +198,7 @@ impl Stage<'_> {
         if performance.agent() != now.agent {
             // An agent whose model cannot be read is played by chance; the page shows no values then.
             let _ = performance.set_agent(now.agent);
+            self.feed.forget();
         } else if now.restart {
             performance.restart();
         }
@@ -295,6 +302,7 @@ mod tests {
             r#"{"agent": "nobody"}"#,
             r#"{"action": 3}"#,
             r#"{"action": -1}"#,
+            r#"{"action": 1}"#,
             r#"{"paused": 1}"#,
             r#"{"paused": false, "jump": true}"#,
             "[]",

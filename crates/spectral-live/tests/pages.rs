@@ -194,7 +194,13 @@ fn ten_pages_change_no_bit() {
 fn a_finished_model_plays_and_does_as_it_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run");
-    let settings = ["task=pong-mini", "agents=spectral,categorical", "frames=2000", "log_frames=100"];
+    let settings = [
+        "task=pong-mini",
+        "agents=spectral,categorical",
+        "frames=2000",
+        "log_frames=100",
+        "learning_starts=500",
+    ];
     trainer(&path, &settings).run().unwrap();
     let before: Vec<_> = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name()).collect();
     let (page, address) = watch(&path);

@@ -25,7 +25,7 @@ pub(crate) struct Table {
 impl Table {
     /// Reads `path`; `None` when the file does not exist.
     pub(crate) fn read(path: &Path, ending: Ending) -> Result<Option<Self>, ReportError> {
-        match fs::read_to_string(path) {
+        match read_text(path) {
             Ok(text) => Self::parse(path, &text, ending).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(ReportError::io(path, "read", error)),
@@ -127,6 +127,14 @@ impl Table {
         let problem = format!("`{}` {problem}", self.columns[column]);
         // Row 0 stands on line 2, below the header.
         ReportError::malformed(&self.path, Some(row + 2), problem)
+    }
+}
+
+/// The text of a plain file. A pipe would keep us waiting, and a device might never end.
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
+    match fs::metadata(path)?.is_file() {
+        true => fs::read_to_string(path),
+        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a plain file")),
     }
 }
 

@@ -200,8 +200,12 @@ impl Actor {
 
     /// Leaves glimpses in this slot from now on, when they are asked for.
     pub fn show(&mut self, slot: Arc<GlimpseSlot>) {
-        let fresh = self.counters.fresh;
-        self.glimpses = Some(GlimpseTaker::new(slot, self.env.spec().observation, fresh));
+        self.glimpses = Some(GlimpseTaker::new(slot, self.counters.fresh));
+    }
+
+    /// Where to write the outputs and the values that the agent acts on, if somebody who watches asked for them.
+    pub(crate) fn wanted_values(&mut self) -> Option<(&mut Vec<f32>, &mut Vec<f32>)> {
+        self.glimpses.as_mut()?.wanted_values()
     }
 
     /// Whether somebody who watches asked for a copy of the model.

@@ -53,6 +53,9 @@ impl AgentRun {
         if let Some(legal) = actor.legal() {
             learner.allow(legal);
         }
+        if let Some((all, values)) = actor.wanted_values() {
+            learner.values(all, values);
+        }
         actor.explore().unwrap_or_else(|| learner.act())
     }
 

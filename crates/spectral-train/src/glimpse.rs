@@ -1,13 +1,13 @@
 //! Glimpses of agents at work, for people who watch a run.
 //!
-//! Whoever watches asks a [`GlimpseSlot`]; the agent fills it in passing and goes on. A slot holds one glimpse: one that nobody
-//! takes is replaced, so watching can neither queue up nor hold training back. A glimpse draws no random number and changes
-//! nothing of the agent, so a watched run computes the bits of one that is not. An agent that nobody asks pays for the reading
-//! of one flag per step.
+//! Whoever watches asks a [`GlimpseSlot`] for some successive steps; the agent fills it in passing and goes on. A slot holds one
+//! such sequence: one that nobody takes is replaced, so watching can neither queue up nor hold training back. A glimpse draws no
+//! random number and changes nothing of the agent, so a watched run computes the bits of one that is not. An agent that nobody
+//! asks pays for the reading of one flag per step.
 
 use spectral_agent::replay::Observations;
 use spectral_env::{ActionMask, Env, Observation, ObservationSpec, Picture};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an agent saw and did in one step.
@@ -27,6 +27,11 @@ pub struct Glimpse {
     pub stack: Observations,
     /// The legal actions, if the task says which they are.
     pub legal: Option<ActionMask>,
+    /// The network's outputs, `[action][output]`, and the decoded action-values, of the weights that acted; empty if they were
+    /// not asked for or are out of reach.
+    pub outputs: Vec<f32>,
+    /// The decoded action-values that belong to them.
+    pub values: Vec<f32>,
     /// The action that was played.
     pub action: usize,
     /// Whether exploration chose it.
@@ -44,6 +49,8 @@ impl Glimpse {
             picture: Picture::default(),
             stack: Observations::stacked(observation, 1),
             legal: None,
+            outputs: Vec::new(),
+            values: Vec::new(),
             action: 0,
             explored: false,
         }
@@ -54,18 +61,19 @@ impl Glimpse {
 ///
 /// ```
 /// use spectral_env::ObservationSpec;
-/// use spectral_train::glimpse::{Glimpse, GlimpseSlot};
-/// let observation = ObservationSpec::Vector { len: 3 };
-/// let slot = GlimpseSlot::new(observation);
-/// slot.ask();
-/// let mut glimpse = Glimpse::new(observation);
-/// assert!(!slot.take(&mut glimpse), "no agent has come by");
+/// use spectral_train::glimpse::GlimpseSlot;
+/// let slot = GlimpseSlot::new(ObservationSpec::Vector { len: 3 });
+/// slot.ask(20, true);
+/// assert!(!slot.take(&mut Vec::new()), "no agent has come by");
 /// ```
 #[derive(Debug)]
 pub struct GlimpseSlot {
-    asked: AtomicBool,
+    observation: ObservationSpec,
+    /// Steps that are wanted; 0 if none are.
+    asked: AtomicUsize,
+    with_values: AtomicBool,
     filled: AtomicBool,
-    glimpse: Mutex<Glimpse>,
+    glimpses: Mutex<Vec<Glimpse>>,
     model_asked: AtomicBool,
     model: Mutex<Option<(u64, Vec<u8>)>>,
 }
@@ -74,25 +82,30 @@ impl GlimpseSlot {
     /// An empty slot for an agent whose task is observed like this.
     pub fn new(observation: ObservationSpec) -> Self {
         GlimpseSlot {
-            asked: AtomicBool::new(false),
+            observation,
+            asked: AtomicUsize::new(0),
+            with_values: AtomicBool::new(false),
             filled: AtomicBool::new(false),
-            glimpse: Mutex::new(Glimpse::new(observation)),
+            glimpses: Mutex::new(Vec::new()),
             model_asked: AtomicBool::new(false),
             model: Mutex::new(None),
         }
     }
 
-    /// Asks for a glimpse. It comes with one of the agent's next steps.
-    pub fn ask(&self) {
-        self.asked.store(true, Ordering::Release);
+    /// Asks for glimpses of so many successive steps, if possible with the values that the agent acts on. They come when the
+    /// last of these steps is taken.
+    pub fn ask(&self, steps: usize, with_values: bool) {
+        self.with_values.store(with_values, Ordering::Relaxed);
+        self.asked.store(steps, Ordering::Release);
     }
 
-    /// Takes the glimpse that was asked for, in exchange for an older one; false if it has not come yet.
-    pub fn take(&self, older: &mut Glimpse) -> bool {
+    /// Takes the glimpses that were asked for, in exchange for older ones, whose memory is used again; false if they have not
+    /// come yet.
+    pub fn take(&self, older: &mut Vec<Glimpse>) -> bool {
         if !self.filled.load(Ordering::Acquire) {
             return false;
         }
-        std::mem::swap(&mut *lock(&self.glimpse), older);
+        std::mem::swap(&mut *lock(&self.glimpses), older);
         self.filled.store(false, Ordering::Release);
         true
     }
@@ -116,13 +129,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// An agent's side of its slot.
 pub(crate) struct GlimpseTaker {
     slot: Arc<GlimpseSlot>,
-    /// Exchanged with the slot's when it is complete.
-    glimpse: Glimpse,
-    observation: ObservationSpec,
-    /// Observations of the stack that are in place, while a glimpse is being made.
-    gathered: Option<usize>,
-    /// All but the action is there.
-    complete: bool,
+    /// The sequence in the making; exchanged with the slot's when it is complete.
+    glimpses: Vec<Glimpse>,
+    /// How many of them are complete, and how many are wanted; 0 if none are.
+    complete: usize,
+    wanted: usize,
+    /// The newest observations while a sequence is being made, and how many of a stack they are.
+    stack: Observations,
+    gathered: usize,
+    /// The current glimpse lacks nothing but the action.
+    awaits_action: bool,
     /// Whether the next observation begins a stack.
     stack_begins: bool,
     reward: f64,
@@ -137,21 +153,23 @@ pub(crate) struct Standing {
 }
 
 impl GlimpseTaker {
-    pub(crate) fn new(slot: Arc<GlimpseSlot>, observation: ObservationSpec, stack_begins: bool) -> Self {
-        let glimpse = Glimpse::new(observation);
+    pub(crate) fn new(slot: Arc<GlimpseSlot>, stack_begins: bool) -> Self {
+        let stack = Observations::stacked(slot.observation, 1);
         GlimpseTaker {
             slot,
-            glimpse,
-            observation,
-            gathered: None,
-            complete: false,
+            glimpses: Vec::new(),
+            complete: 0,
+            wanted: 0,
+            stack,
+            gathered: 0,
+            awaits_action: false,
             stack_begins,
             reward: 0.0,
         }
     }
 
-    /// Looks at what the task has just shown. The last observations of an episode make a stack, so a glimpse takes as many
-    /// steps as a stack is deep, unless an episode begins.
+    /// Looks at what the task has just shown. A device keeps older frames to itself, so the first glimpse comes once as many
+    /// observations were seen as a stack is deep, or an episode begins.
     pub(crate) fn observed(
         &mut self,
         env: &dyn Env,
@@ -160,47 +178,68 @@ impl GlimpseTaker {
         standing: Standing,
     ) {
         let begins = std::mem::take(&mut self.stack_begins);
-        if self.gathered.is_none() {
-            if !self.slot.asked.load(Ordering::Acquire) {
+        if self.wanted == 0 {
+            self.wanted = self.slot.asked.load(Ordering::Acquire);
+            if self.wanted == 0 {
                 return;
             }
-            self.gathered = Some(0);
+            (self.complete, self.gathered) = (0, 0);
         }
-        let depth = self.observation.stack();
+        let depth = self.slot.observation.stack();
         if begins {
-            clear(&mut self.glimpse.stack);
+            clear(&mut self.stack);
+            self.gathered = depth;
+        } else {
+            self.gathered = (self.gathered + 1).min(depth);
         }
-        push(&mut self.glimpse.stack, seen);
-        let gathered = if begins { depth } else { self.gathered.unwrap_or(0) + 1 };
-        self.gathered = Some(gathered);
-        if gathered < depth {
+        push(&mut self.stack, seen);
+        if self.gathered < depth {
             return;
         }
-        let glimpse = &mut self.glimpse;
+        if self.glimpses.len() == self.complete {
+            self.glimpses.push(Glimpse::new(self.slot.observation));
+        }
+        let glimpse = &mut self.glimpses[self.complete];
         if !env.picture(&mut glimpse.picture) {
             glimpse.picture = Picture::default();
         }
+        copy(&mut glimpse.stack, &self.stack);
         let Standing { frame, episode, score } = standing;
         (glimpse.frame, glimpse.episode, glimpse.score, glimpse.reward) =
             (frame, episode, score, self.reward);
         glimpse.legal = legal.copied();
-        self.complete = true;
+        glimpse.outputs.clear();
+        glimpse.values.clear();
+        self.awaits_action = true;
     }
 
     /// Whether a glimpse lacks nothing but the action.
     pub(crate) fn awaits_action(&self) -> bool {
-        self.complete
+        self.awaits_action
     }
 
-    /// Completes the glimpse with the action that is played.
+    /// Where to write the values that the agent acts on, if they are wanted now: outputs, then decoded values.
+    pub(crate) fn wanted_values(&mut self) -> Option<(&mut Vec<f32>, &mut Vec<f32>)> {
+        let wanted = self.awaits_action && self.slot.with_values.load(Ordering::Relaxed);
+        let glimpse = self.glimpses.get_mut(self.complete).filter(|_| wanted)?;
+        Some((&mut glimpse.outputs, &mut glimpse.values))
+    }
+
+    /// Completes the glimpse with the action that is played, and hands the sequence over with its last one.
     pub(crate) fn acted(&mut self, action: usize, explored: bool) {
-        (self.glimpse.action, self.glimpse.explored) = (action, explored);
-        self.complete = false;
-        self.gathered = None;
-        // Whoever holds the lock is taking an older glimpse. Training does not wait for that.
-        if let Ok(mut shown) = self.slot.glimpse.try_lock() {
-            std::mem::swap(&mut *shown, &mut self.glimpse);
-            self.slot.asked.store(false, Ordering::Release);
+        let glimpse = &mut self.glimpses[self.complete];
+        (glimpse.action, glimpse.explored) = (action, explored);
+        self.awaits_action = false;
+        self.complete += 1;
+        if self.complete < self.wanted {
+            return;
+        }
+        self.glimpses.truncate(self.complete);
+        self.wanted = 0;
+        // Whoever holds the lock is taking an older sequence. Training does not wait for that.
+        if let Ok(mut shown) = self.slot.glimpses.try_lock() {
+            std::mem::swap(&mut *shown, &mut self.glimpses);
+            self.slot.asked.store(0, Ordering::Release);
             self.slot.filled.store(true, Ordering::Release);
         }
     }
@@ -218,6 +257,15 @@ impl GlimpseTaker {
     pub(crate) fn give_model(&self, frames: u64, model: Vec<u8>) {
         self.slot.model_asked.store(false, Ordering::Release);
         *lock(&self.slot.model) = Some((frames, model));
+    }
+}
+
+/// Takes over a stack of the same shape.
+fn copy(to: &mut Observations, from: &Observations) {
+    match (to, from) {
+        (Observations::Bytes(to), Observations::Bytes(from)) => to.copy_from_slice(from),
+        (Observations::Floats(to), Observations::Floats(from)) => to.copy_from_slice(from),
+        _ => unreachable!("stacks of one task are of one kind"),
     }
 }
 

@@ -7,7 +7,10 @@ use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
-use crate::store::{StoreError, is_temporary, sweep_temporaries, write_atomically};
+use crate::store::{
+    StoreError, is_temporary, open_or_create_plain, open_plain, read_text, sweep_temporaries,
+    write_atomically,
+};
 use spectral_core::settings::quote;
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
@@ -51,6 +54,9 @@ pub struct AgentState {
 /// The file that the process at work in a run holds locked. The system lets go of the lock when the process ends,
 /// however it ends; the file stays.
 const LOCK: &str = ".lock";
+
+/// A file that leads to the run's live page while there is one.
+pub const LIVE_FILE: &str = "live.html";
 
 /// A run's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +120,7 @@ impl RunDir {
 
     fn take_lock(&self) -> Result<File, TrainError> {
         let path = self.path.join(LOCK);
-        let file = File::create(&path).map_err(|e| StoreError::io(&path, "create", e))?;
+        let file = open_or_create_plain(&path).map_err(|e| StoreError::io(&path, "lock", e))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(TrainError::Usage(format!(
                 "another process is at work in {}: wait until it ends, or stop it with Ctrl-C",
@@ -126,6 +132,8 @@ impl RunDir {
     }
 
     fn make_folders(&self) -> Result<(), TrainError> {
+        // A process that was killed may have left one, which leads nowhere.
+        let _ = std::fs::remove_file(self.path.join(LIVE_FILE));
         for folder in [self.checkpoints(), self.path.join("agents")] {
             std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
         }
@@ -136,7 +144,7 @@ impl RunDir {
     /// Opens an existing run and reads its `run.toml`.
     pub fn open(path: &Path, registry: &Registry) -> Result<(Self, RunFile), TrainError> {
         let file = path.join("run.toml");
-        let text = std::fs::read_to_string(&file).map_err(|e| {
+        let text = read_text(&file).map_err(|e| {
             let text =
                 format!("{} is not a run directory: cannot read {}: {e}", path.display(), file.display());
             match e.kind() {
@@ -151,7 +159,7 @@ impl RunDir {
     /// Moves the planned end; everything else in `run.toml` stays as it was written.
     pub fn extend(&self, plan: &mut Plan, frames: u64) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
-        let text = std::fs::read_to_string(&file).map_err(|e| StoreError::io(&file, "read", e))?;
+        let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let old = format!("\nframes = {}\n", plan.run.frames);
         if !text.contains(&old) {
             return Err(TrainError::Data(format!("{} does not say how long the run is", file.display())));
@@ -165,7 +173,7 @@ impl RunDir {
     /// Adds a device to those that `run.toml` names, unless it is the one named last.
     pub fn record_device(&self, device: &str) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
-        let text = std::fs::read_to_string(&file).map_err(|e| StoreError::io(&file, "read", e))?;
+        let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let table: toml::Table = text.parse().unwrap_or_default();
         let known = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
         if known.rsplit(", then ").next() == Some(device) {
@@ -216,7 +224,7 @@ impl RunDir {
 
     /// Whether a process trains here now; `None` where the file system cannot tell.
     pub fn is_at_work(&self) -> Option<bool> {
-        let file = File::open(self.path.join(LOCK)).ok()?;
+        let file = open_plain(&self.path.join(LOCK)).ok()?;
         match file.try_lock_shared() {
             Ok(()) => Some(false),
             Err(TryLockError::WouldBlock) => Some(true),
@@ -226,7 +234,7 @@ impl RunDir {
 
     /// The command that began the run.
     pub fn command(&self) -> String {
-        let text = std::fs::read_to_string(self.path.join("run.toml")).unwrap_or_default();
+        let text = read_text(&self.path.join("run.toml")).unwrap_or_default();
         let table: toml::Table = text.parse().unwrap_or_default();
         table.get("command").and_then(toml::Value::as_str).unwrap_or_default().into()
     }
@@ -286,7 +294,7 @@ impl RunDir {
     }
 
     fn state(&self) -> toml::Table {
-        let text = std::fs::read_to_string(self.path.join("state.toml")).unwrap_or_default();
+        let text = read_text(&self.path.join("state.toml")).unwrap_or_default();
         text.parse().unwrap_or_default()
     }
 

@@ -67,25 +67,26 @@ fn trainer(folder: &Path, settings: &[&str]) -> Trainer {
     Trainer::create(folder, registry.resolve(&config).unwrap(), &registry, "test").unwrap()
 }
 
-/// Trains while another thread asks each agent for everything, all the time; returns what `see` was given of it.
-fn watched(mut trainer: Trainer, mut see: impl FnMut(usize, &Glimpse, Option<&mut Policy>) + Send) -> usize {
+/// Trains while another thread asks each agent for everything, all the time. Returns how many glimpses were seen.
+fn watched(mut trainer: Trainer, mut see: impl FnMut(&[Glimpse], Option<&mut Policy>) + Send) -> usize {
     let slots: Vec<Arc<GlimpseSlot>> = trainer.show();
     let run = trainer.resolved().clone();
     let (done, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut glimpse = Glimpse::new(run.task.observation);
+            let mut glimpses = Vec::new();
             let mut policies: Vec<Option<Policy>> = slots.iter().map(|_| None).collect();
             while !done.load(Ordering::Relaxed) {
                 for (agent, slot) in slots.iter().enumerate() {
-                    slot.ask();
+                    slot.ask(6, true);
                     slot.ask_model();
                     if let Some((frames, model)) = slot.take_model() {
                         policies[agent] = Some(Policy::from_model(&run, agent, frames, &model).unwrap());
                     }
-                    if slot.take(&mut glimpse) {
-                        seen.fetch_add(1, Ordering::Relaxed);
-                        see(agent, &glimpse, policies[agent].as_mut());
+                    if slot.take(&mut glimpses) {
+                        assert_eq!(glimpses.len(), 6);
+                        seen.fetch_add(glimpses.len(), Ordering::Relaxed);
+                        see(&glimpses, policies[agent].as_mut());
                     }
                 }
                 std::thread::yield_now();
@@ -105,21 +106,38 @@ fn what_is_seen_is_what_the_agent_acted_on() {
         for lives in ["true", "false"] {
             let folder = tempfile::tempdir().unwrap();
             let lives = format!("life_loss_terminal={lives}");
-            let device = format!("device={device}");
+            let chosen = format!("device={device}");
             let settings = ["task=noise", "agents=clipped", "seeds=2", "frames=100000", "network=mlp"];
-            let never = ["learning_starts=100000", "epsilon_start=0.3", "epsilon_final=0.3", &lives, &device];
+            let never = ["learning_starts=100000", "epsilon_start=0.3", "epsilon_final=0.3", &lives, &chosen];
             let trainer = trainer(&folder.path().join("run"), &[&settings[..], &never].concat());
-            watched(trainer, |_, glimpse, policy| {
-                let Samples::Bytes(stack) = glimpse.stack.samples() else { panic!("planes are bytes") };
-                let drawn: Vec<u8> = glimpse.picture.rgb.chunks_exact(3).map(|pixel| pixel[0]).collect();
-                assert_eq!(&stack[27..], drawn, "the picture is of the newest observation");
+            watched(trainer, |glimpses, policy| {
+                for pair in glimpses.windows(2) {
+                    assert_eq!(pair[0].frame + 1, pair[1].frame, "nothing is left out of a sequence");
+                }
+                for glimpse in glimpses {
+                    let Samples::Bytes(stack) = glimpse.stack.samples() else { panic!("planes are bytes") };
+                    let drawn: Vec<u8> = glimpse.picture.rgb.chunks_exact(3).map(|pixel| pixel[0]).collect();
+                    assert_eq!(&stack[27..], drawn, "the picture is of the newest observation");
+                }
                 let Some(policy) = policy else { return };
-                if glimpse.explored {
-                    explored += 1;
-                } else {
-                    let best = policy.act(glimpse.stack.samples(), None).unwrap();
-                    assert_eq!(best, [glimpse.action], "frame {} with {lives} on {device}", glimpse.frame);
-                    greedy += 1;
+                for glimpse in glimpses {
+                    let values = policy.q_values(glimpse.stack.samples()).unwrap();
+                    match device {
+                        "cpu" => assert_eq!(glimpse.values, values, "the values are those that it acted on"),
+                        _ => assert!(glimpse.values.is_empty(), "a device keeps them to itself"),
+                    }
+                    if glimpse.explored {
+                        explored += 1;
+                    } else {
+                        let best = policy.act(glimpse.stack.samples(), None).unwrap();
+                        assert_eq!(
+                            best,
+                            [glimpse.action],
+                            "frame {} with {lives} on {device}",
+                            glimpse.frame
+                        );
+                        greedy += 1;
+                    }
                 }
             });
         }
@@ -150,7 +168,7 @@ fn a_watched_run_computes_the_same_bits() {
         let alone = folder.path().join("alone");
         trainer(&alone, &settings).run().unwrap();
         let together = folder.path().join("watched");
-        let seen = watched(trainer(&together, &settings), |_, _, _| {});
+        let seen = watched(trainer(&together, &settings), |_, _| {});
         assert!(seen > 20, "{seen} glimpses");
         let (alone, together) = (files(&alone), files(&together));
         assert_eq!(alone.len(), 16);

@@ -83,6 +83,14 @@ pub fn announce(run: &ResolvedRun) -> Result<(), Failure> {
         count(plan.run.frames),
         plan.run.protocol,
     );
+    let starts = plan.agents.iter().map(|agent| agent.settings.learning_starts).max().unwrap_or(0);
+    if starts >= plan.run.frames {
+        note!(
+            "nothing will be learned: learning starts at frame {}, where the run has ended (give more --frames, or --set \
+             learning_starts=…)",
+            count(starts)
+        );
+    }
     Ok(memory.check()?)
 }
 
@@ -104,7 +112,7 @@ impl Observer for Both<'_> {
 /// Trains to the end or to the first Ctrl-C, with a live page if one is wanted, and says how it ended.
 pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
     trainer.notes().iter().for_each(|note| note!("{note}"));
-    let page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
+    let mut page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
     if let Some(page) = &page {
         note!("live page, for a browser on this machine: {}", page.url());
     }
@@ -114,6 +122,9 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
         Some(page) => trainer.run_watched(&Both(&progress, page)),
         None => trainer.run_watched(&progress),
     };
+    if let (Some(page), Ok(outcome)) = (&mut page, &outcome) {
+        page.set_end(outcome.status);
+    }
     drop(page);
     progress.finish();
     let path = trainer.dir().path().display().to_string();

@@ -84,7 +84,7 @@ export function drawGame(message, bytes, run) {
   if (run.mode === "playing") {
     setText(byId("weights-age"), known(message.weights_frame)
       ? "A frozen model, trained for " + whole(message.weights_frame) + " frames."
-      : "No checkpoint yet: actions are drawn at random.");
+      : sentence(message.trouble ?? "no checkpoint yet: actions are drawn at random"));
   }
 }
 
@@ -105,4 +105,9 @@ export function forgetGame(text) {
   setHidden(canvas, true);
   for (const id of ["score", "reward", "episode", "frame"]) setText(byId(id), "–");
   for (const id of ["jump-flag", "over-flag", "human-flag"]) setHidden(byId(id), true);
+}
+
+/** A message of the server as a sentence. */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + ".";
 }

@@ -5,7 +5,7 @@ import { compact, duration, known, percent, score, short, whole } from "./format
 
 const WORDS = { well: "Well", look: "Take a look", bad: "Trouble", waiting: "Waiting", unknown: "Not known" };
 const STATUS = {
-  running: "running", finished: "finished", interrupted: "interrupted", silent: "silent",
+  running: "running", finished: "finished", interrupted: "interrupted", silent: "no process", gone: "gone",
 };
 
 export class Health {

@@ -23,10 +23,15 @@ pub struct Server {
 impl Server {
     /// Starts to serve on 127.0.0.1. Port 0 means any that is free.
     pub fn start(port: u16, handler: Arc<dyn Handler>) -> io::Result<Server> {
+        Self::start_with(port, &token::new()?, handler)
+    }
+
+    /// The same with the token of an earlier server of this process, whose clients are let in.
+    pub fn start_with(port: u16, token: &str, handler: Arc<dyn Handler>) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
         let spare = Some(listener.try_clone()?);
-        let gate = Gate::new(port, token::new()?);
+        let gate = Gate::new(port, token.to_string());
         let shared = Arc::new(Shared { handler, gate, places: Arc::default() });
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("live-accept".into()).stack_size(limits::STACK);

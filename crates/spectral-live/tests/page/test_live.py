@@ -526,7 +526,7 @@ def test_process_killed_and_resumed(b):
             assert all("net::ERR" in line for line in b.console), b.console
     # Nobody works on the run now, and `watch` says so.
     with Spectral("watch", "killed") as watched, page(b, watched.link):
-        b.until("document.querySelector('#status').textContent === 'silent'", LONG)
+        b.until("document.querySelector('#status').textContent === 'no process'", LONG)
         told = b.eval("document.querySelector('#health').dataset.level") + ": " + text(b, "#health-text")
         assert told.startswith("bad: ") and "spectral resume" in told, told
         moves(b, "#picture")
@@ -560,7 +560,7 @@ def test_process_of_another_is_watched(b):
             # The trainer goes: the page of the run says so.
             train.process.kill()
             train.process.wait()
-            b.until("document.querySelector('#status').textContent === 'silent'", LONG)
+            b.until("document.querySelector('#status').textContent === 'no process'", LONG)
 
 
 def test_key_is_needed(b):

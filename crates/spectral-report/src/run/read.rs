@@ -211,7 +211,7 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
 }
 
 fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
-    let text = match fs::read_to_string(path) {
+    let text = match crate::csv::read_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(ReportError::io(path, "read", error)),

@@ -163,11 +163,11 @@ impl Container {
     /// version, cut short or damaged in its headings is refused here; damaged contents are found by
     /// [`section`](Container::section) and [`verify`](Container::verify).
     pub fn open(path: &Path) -> Result<Container, StoreError> {
-        let file = File::open(path).map_err(|e| StoreError::io(path, "open", e))?;
+        let file = super::open_plain(path).map_err(|e| match e.kind() {
+            io::ErrorKind::InvalidInput => StoreError::Foreign { path: path.into() },
+            _ => StoreError::io(path, "open", e),
+        })?;
         let metadata = file.metadata().map_err(|e| StoreError::io(path, "read the length of", e))?;
-        if !metadata.is_file() {
-            return Err(StoreError::Foreign { path: path.into() });
-        }
         let mut walk = Walk { path, file: &file, length: metadata.len(), position: 0 };
         walk.header()?;
         let sections = walk.sections()?;

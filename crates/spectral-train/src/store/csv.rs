@@ -142,7 +142,7 @@ impl CsvWriter {
 /// The number of columns of the table, provided that a row ends just before byte `bytes`.
 fn columns_if_row_ends_at(path: &Path, bytes: u64) -> Result<usize, StoreError> {
     let failed = |e| StoreError::io(path, "read", e);
-    let mut file = BufReader::new(File::open(path).map_err(|e| StoreError::io(path, "open", e))?);
+    let mut file = BufReader::new(super::open_plain(path).map_err(|e| StoreError::io(path, "open", e))?);
     let found = file.get_ref().metadata().map_err(failed)?.len();
     if found < bytes {
         return Err(StoreError::TooShort { path: path.into(), found, recorded: bytes });

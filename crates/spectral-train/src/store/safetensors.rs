@@ -131,7 +131,7 @@ impl TensorFile {
     /// range does not fit its type and shape; or if the tensors overlap, leave gaps, or do not end where the file ends.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |doing| move |e| StoreError::io(path, doing, e);
-        let mut file = File::open(path).map_err(failed("open"))?;
+        let mut file = super::open_plain(path).map_err(failed("open"))?;
         let length = file.metadata().map_err(failed("read the length of"))?.len();
         let wrong = |detail: String| StoreError::Model { path: path.into(), detail };
         let mut prefix = [0; 8];
