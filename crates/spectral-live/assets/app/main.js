@@ -5,7 +5,7 @@ import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
 import { byId, element, setHidden, setText } from "./dom.js";
 import { Frequencies } from "./frequencies.js";
-import { short } from "./format.js";
+import { short, whole } from "./format.js";
 import { drawGame, forgetGame, showJump } from "./game.js";
 import { Health } from "./health.js";
 import { Heat } from "./heat.js";
@@ -139,7 +139,7 @@ class Page {
     if (this.newest?.message.agent === this.chosen) return;
     if (stopped) {
       this.newest = null;
-      forgetGame("This agent was stopped: there is nothing more to see of it.");
+      forgetGame(`This agent was stopped at frame ${whole(own.frames)}: there is nothing more to see of it.`);
       this.spectrum.forget(this.chosen);
     } else if (this.ended) {
       this.newest = null;
@@ -242,7 +242,7 @@ class Page {
 
   picture(message, bytes) {
     if (this.run.mode === "training" && message.agent !== this.chosen) return;
-    if (message.jump === true) showJump(this.frame === null ? null : message.frame - this.frame);
+    if (message.jump === true && this.frame !== null) showJump(message.frame - this.frame);
     this.frame = message.frame;
     this.spectrum.show(message);
     if (!bytes) return;

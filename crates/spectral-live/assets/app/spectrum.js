@@ -39,7 +39,7 @@ export class Spectrum {
 
   /** Milliseconds between two drawings: numbers that change more often can be neither read nor cheaply laid out. */
   pace() {
-    return this.run.mode === "playing" ? 66 : 83;
+    return this.run.mode === "playing" ? 72 : 89;
   }
 
   cell(name, k) {
@@ -80,7 +80,7 @@ export class Spectrum {
     });
     this.holder.classList.toggle("dense", rows > 4);
     // Few actions leave room for the curves on the first screen.
-    this.holder.classList.toggle("few", count <= 4);
+    this.holder.classList.toggle("few", count <= 6);
     this.redraw();
   }
 

@@ -39,7 +39,7 @@ class Mock:
         self.names = {3: ["stay", "up", "down"], 4: ["up", "right", "down", "left"], 18: ATARI}[actions]
         if names:
             self.names = list(names)
-        # Values only in every fourth picture; values of older weights; a frozen model that exists; scores that grow to a million.
+        # Values only in every fourth picture; values of older weights; a frozen model that exists; scores that grow to 100,000.
         self.gaps, self.older, self.checkpoint, self.huge = gaps, older, checkpoint, huge
         self.frames = frames
         self.start = time.monotonic() - 40
@@ -94,7 +94,7 @@ class Mock:
         speed = {"spectral": 9.0, "categorical": 6.0, "clipped": 4.5}.get(self.agents[agent]["agent"], 3.0)
         base = -20 + 37 / (1 + math.exp(-(frame / self.frames * speed - 2.4 - 0.2 * (agent % 2)) * 1.6))
         if self.huge:
-            return base if frame < self.frames / 6 else 10 ** (3 + 3 * frame / self.frames)
+            return base if frame < self.frames / 6 else 10 ** (3 + 2 * frame / self.frames)
         return base + rng.gauss(0, 1.1)
 
     def curves(self, agent, first, last):
