@@ -5,7 +5,9 @@ Usage: python3 benches/live/pages.py SPECTRAL [--pages 10] [--repeats 5] [--thre
 A page is two connections, one for numbers and one for pictures, read as fast as they come by another process (as browsers do, but
 without drawing: what a browser does with a picture is not the run's cost). The three kinds take turns, so that a machine that
 slows down slows all of them. Printed for each kind: frames per second by the clock, and frames per second of the process's own
-processor time, which other programs on the machine disturb less. Model files and tables must be the same to the byte.
+processor time; both vary by many percent from run to run on a machine that is not alone. What does not vary is also printed: the
+share of the process's processor time that the page's own threads took (their names begin with live-). Model files and tables
+must be the same to the byte.
 Needs nothing but Python.
 """
 
@@ -65,6 +67,17 @@ def digest(run: pathlib.Path) -> str:
     return whole.hexdigest()
 
 
+def thread_times(pid: int, seen: dict) -> None:
+    """Notes the processor time of every thread, in hundredths of a second, by thread number."""
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            name = (task / "comm").read_text().strip()
+            fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+            seen[task.name] = (name, int(fields[11]) + int(fields[12]))
+        except OSError:
+            pass
+
+
 def train(args, kind: str, folder: pathlib.Path) -> dict:
     run = folder / kind.replace(" ", "-").replace(",", "")
     command = [args.spectral, "train", "--task", args.task, "--agents", args.agents, "--seeds", args.seeds]
@@ -75,7 +88,15 @@ def train(args, kind: str, folder: pathlib.Path) -> dict:
         command.append("--live")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    client, read = None, 0
+    client, read, times = None, 0, {}
+
+    def sample() -> None:
+        while process.poll() is None:
+            thread_times(process.pid, times)
+            time.sleep(0.1)
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
     for line in process.stderr:
         found = re.search(r"http://\S+", line)
         if found and kind == KINDS[2]:
@@ -87,6 +108,7 @@ def train(args, kind: str, folder: pathlib.Path) -> dict:
             )
     if process.wait() != 0:
         sys.exit(f"{' '.join(command)}: exit {process.returncode}")
+    sampler.join()
     # Only the training process has been waited for so far.
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if client:
@@ -95,7 +117,8 @@ def train(args, kind: str, folder: pathlib.Path) -> dict:
     frames = sum(int(number) for number in re.findall(r"frames = (\d+)", state))
     seconds = float(re.search(r"seconds = ([\d.]+)", state)[1])
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"clock": frames / seconds, "processor": frames / processor, "bits": digest(run), "read": read, "seconds": seconds}
+    return {"clock": frames / seconds, "processor": frames / processor, "bits": digest(run), "read": read, "seconds": seconds,
+            "share": sum(t for name, t in times.values() if name.startswith("live-")) / max(1, sum(t for _, t in times.values()))}
 
 
 def main() -> None:
@@ -127,6 +150,9 @@ def main() -> None:
     print(f"\n{args.task}, {args.agents} x {args.seeds} seeds, {args.frames} frames each, threads {args.threads or os.cpu_count()}, "
           f"{args.device}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; medians of {args.repeats}")
     print(f"pictures read: {statistics.median(r['read'] / r['seconds'] for r in read) / 1e6:.2f} MB/s by {args.pages} pages")
+    for kind in KINDS[1:]:
+        shares = [100 * result["share"] for result in results[kind]]
+        print(f"{kind}: the page's threads took {statistics.median(shares):.2f}% of the process's time (by repeat {min(shares):.2f} to {max(shares):.2f}%)")
     for measure in ("clock", "processor"):
         base = statistics.median(result[measure] for result in results[KINDS[0]])
         for kind in KINDS:
