@@ -150,7 +150,6 @@ fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
     let plan = &run.plan;
     let fresh = |lost| Failing { population: CpuPopulation::new(&run).unwrap(), lost };
     let (dir, _lock) = RunDir::create(&scratch.0, &run, &Registry::default(), "test").unwrap();
-    let _lock = dir.lock().unwrap();
     let mut population = fresh(3);
     for (number, agent) in plan.agents.iter().enumerate() {
         let columns = population.metric_columns(number);
