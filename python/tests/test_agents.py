@@ -235,7 +235,13 @@ def test_ctrl_c_ends_with_a_checkpoint(tmp_path):
         "except KeyboardInterrupt:\n"
         "    print('interrupted', agent.num_timesteps > 0, agent.run.status)\n"
     )
-    process = subprocess.Popen([sys.executable, script, tmp_path / "run"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, script, tmp_path / "run"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background has them ignore it, and Python keeps to that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert process.stdout.readline() == "ready\n"
     # By then it learns, on a busy machine too.
     time.sleep(4)

@@ -104,7 +104,9 @@ def test_an_interrupted_run_is_saved(place, kind):
 
 def test_ctrl_c_ends_what_saves_nothing(place):
     place("train", "--task", "catch-scale", "--frames", "400", *QUICK, "--out", "run")
-    child = place.start("eval", "run", "--episodes", "100000000")
+    # A shell that runs the tests in the background has them ignore it, and Python keeps to that.
+    heeded = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    child = place.start("eval", "run", "--episodes", "100000000", **heeded)
     # By then it plays, on a busy machine too.
     time.sleep(4)
     child.send_signal(signal.SIGINT)
