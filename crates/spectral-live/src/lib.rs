@@ -23,5 +23,5 @@ mod streams;
 mod tables;
 mod theatre;
 
-pub use link::{live_file, write_link};
+pub use link::{Link, live_file};
 pub use page::{LivePage, PlayOptions, check_port};

@@ -1,40 +1,39 @@
-//! A file in the run's folder that leads its owner's browser to the live page, while there is one.
+//! A file that leads its owner's browser to a page, while there is one: in the run's folder, or wherever a browser is opened from.
 //!
 //! The address holds the token, so nobody else may read the file, and it is not put on a command line, which every user of a
 //! machine can see.
 
-use spectral_train::run_dir::{LIVE_FILE, RunDir};
+use spectral_train::run_dir::LIVE_FILE;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The file; it goes when this does.
 #[derive(Debug)]
-pub(crate) struct Link(PathBuf);
+pub struct Link(PathBuf);
 
 impl Link {
-    /// Writes the file. Without it the page is as good, so it is no error if it cannot be written.
-    pub(crate) fn create(dir: &RunDir, url: &str) -> Option<Self> {
-        let path = dir.path().join(LIVE_FILE);
-        write_link(&path, url).ok()?;
-        Some(Link(path))
+    /// Writes a file that leads a browser to this address, and that nobody but its owner can read. One that is there is
+    /// replaced, never written through.
+    pub fn create(path: PathBuf, url: &str) -> std::io::Result<Self> {
+        let _ = std::fs::remove_file(&path);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let text = format!(
+            "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Live page</title>\n\
+             <meta http-equiv=\"refresh\" content=\"0; url={url}\">\n\
+             <p><a href=\"{url}\">The live page of this run</a>, while it is served on this machine.\n"
+        );
+        options.open(&path)?.write_all(text.as_bytes())?;
+        Ok(Link(path))
     }
-}
 
-/// Writes a file that leads a browser to this address, and that nobody but its owner can read. One that is there is replaced,
-/// never written through.
-pub fn write_link(path: &Path, url: &str) -> std::io::Result<()> {
-    let _ = std::fs::remove_file(path);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let text = format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Live page</title>\n\
-         <meta http-equiv=\"refresh\" content=\"0; url={url}\">\n\
-         <p><a href=\"{url}\">The live page of this run</a>, while it is served on this machine.\n"
-    );
-    options.open(path)?.write_all(text.as_bytes())
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
 }
 
 impl Drop for Link {

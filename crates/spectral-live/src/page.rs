@@ -12,7 +12,7 @@ use crate::theatre::{self, Controls};
 use spectral_train::checkpoint::Cost;
 use spectral_train::error::TrainError;
 use spectral_train::resolve::ResolvedRun;
-use spectral_train::run_dir::{RunDir, Status};
+use spectral_train::run_dir::{LIVE_FILE, RunDir, Status};
 use spectral_train::trainer::{AgentProgress, Observer, Trainer};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -97,7 +97,8 @@ impl LivePage {
         page.path = dir.path().display().to_string();
         page.farewell =
             format!("The process that trained this run is gone: `spectral watch {}` shows it.", page.path);
-        page.link = Link::create(&dir, &page.url());
+        // Without the file the page is as good, so it is no error if it cannot be written.
+        page.link = Link::create(dir.path().join(LIVE_FILE), &page.url()).ok();
         let reporter = Reporter::new(run.clone(), dir, Some(own));
         page.reporter = Some(page.spawn("live-numbers", move |feed| reporter.work(feed))?);
         let camera = page.spawn("live-camera", move |feed| {

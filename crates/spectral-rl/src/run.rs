@@ -276,7 +276,7 @@ impl TrainedAgent<'_> {
     /// Why it was stopped before its end, if it was: values that stopped being finite, or a reward that was no number. The other
     /// agents of the run went on.
     pub fn stopped(&self) -> Option<String> {
-        self.run.dir.stopped(&self.run.run.plan.agents[self.number].id)
+        self.run.dir.why_stopped(&self.run.run.plan.agents[self.number].id)
     }
 
     /// Plays episodes greedily with what it learned, without learning.

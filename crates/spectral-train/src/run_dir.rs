@@ -284,15 +284,6 @@ impl RunDir {
         text(agent, "reason").filter(|_| text(agent, "status").as_deref() == Some("stopped"))
     }
 
-    /// Why an agent had been stopped before its end when the state was last written.
-    pub fn stopped(&self, id: &str) -> Option<String> {
-        let state = self.state();
-        let agents = state.get("agents").and_then(|a| a.as_array())?;
-        let text = |entry: &toml::Value, key: &str| entry.get(key)?.as_str().map(String::from);
-        let entry = agents.iter().find(|entry| text(entry, "id").as_deref() == Some(id))?;
-        text(entry, "reason").filter(|_| text(entry, "status").as_deref() == Some("stopped"))
-    }
-
     fn state(&self) -> toml::Table {
         let text = read_text(&self.path.join("state.toml")).unwrap_or_default();
         text.parse().unwrap_or_default()

@@ -6,7 +6,7 @@ use crate::failure::{Failure, SUCCESS};
 use crate::output::note;
 use crate::spectrum_screen::SpectrumScreen;
 use spectral_live::performance::Performance;
-use spectral_live::{LivePage, PlayOptions, live_file};
+use spectral_live::{Link, LivePage, PlayOptions, live_file};
 use spectral_train::devices::DeviceChoice;
 use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Set by Ctrl-C, the usual end.
 static STOPPED: AtomicBool = AtomicBool::new(false);
-/// How long the end of an episode stays on a terminal, in steps of its speed.
+/// Seconds that the end of an episode stays on a terminal.
 const CURTAIN: f64 = 0.9;
 
 /// Shows a run, on a page or in the terminal.
@@ -57,39 +57,23 @@ fn on_page(args: &WatchArgs, dir: &RunDir, run: &ResolvedRun, agent: usize) -> R
 }
 
 /// Opens the page in this machine's browser, by a private file: the address is a secret, and other users see command lines.
-fn open(url: &str) -> Option<PrivateFile> {
-    let file = PrivateFile::create(url)?;
+fn open(url: &str) -> Option<Link> {
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = folder.join(format!("spectral-watch-{}.html", std::process::id()));
+    let file = Link::create(path, url).ok()?;
     let programs: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "gio"] };
     for program in programs {
         let mut command = Command::new(program);
         if *program == "gio" {
             command.arg("open");
         }
-        let quiet = command.arg(&file.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let quiet = command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if quiet.spawn().is_ok() {
             return Some(file);
         }
     }
     note!("no program was found that opens a browser; open the address above yourself");
     None
-}
-
-/// A file that only its owner can read, and that goes with the command.
-struct PrivateFile(PathBuf);
-
-impl PrivateFile {
-    fn create(url: &str) -> Option<Self> {
-        let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        let path = folder.join(format!("spectral-watch-{}.html", std::process::id()));
-        spectral_live::write_link(&path, url).ok()?;
-        Some(PrivateFile(path))
-    }
-}
-
-impl Drop for PrivateFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 fn in_terminal(args: &WatchArgs, dir: &RunDir, run: &ResolvedRun, agent: usize) -> Result<u8, Failure> {
