@@ -11,7 +11,7 @@ mod saving;
 #[cfg(feature = "cuda")]
 pub(crate) use saving::LearnerState;
 
-use crate::codecs::{Affine, Codec, Rows};
+use crate::codecs::{Affine, Codec, MAX_ACTIONS, NextStates, Rows, greedy};
 use crate::diagnostics::Diagnostics;
 use crate::replay::{Observations, Outcome, Replay, SumTree, network_input};
 use crate::settings::{AgentSettings, NetworkKind, SettingError};
@@ -116,6 +116,10 @@ struct Buffers {
     greedy: Vec<usize>,
     /// The states that are bootstrapped from.
     next: Vec<u64>,
+    /// Their legal actions, if the task says which they are.
+    legal: Vec<ActionMask>,
+    /// The online network's outputs there, for codecs that compare.
+    online_next: Vec<f32>,
     bootstrap: Vec<f32>,
     live: Vec<bool>,
     scores: Vec<u8>,
@@ -145,8 +149,9 @@ impl Learner {
         seed: u64,
     ) -> Result<Self, SettingError> {
         settings.validate()?;
-        if task.actions.len() > 256 {
-            return Err(SettingError::bad("task", task.name.clone(), "a task with at most 256 actions"));
+        if task.actions.len() > MAX_ACTIONS {
+            let most = format!("a task with at most {MAX_ACTIONS} actions");
+            return Err(SettingError::bad("task", task.name.clone(), most));
         }
         assert!(
             !codec.has_frequencies() || codec.encoded() == codec.outputs(),
@@ -165,6 +170,8 @@ impl Learner {
             actions: vec![0; batch],
             greedy: vec![0; batch],
             next: vec![0; batch],
+            legal: Vec::with_capacity(batch),
+            online_next: Vec::with_capacity(if codec.compares() { batch * outputs } else { 0 }),
             bootstrap: vec![0.0; batch],
             live: vec![true; batch],
             scores: vec![0; batch],
@@ -349,22 +356,27 @@ impl Learner {
     /// Greedy actions of the next states, among those that are legal there, and the targets that follow from them.
     fn make_targets(&mut self) {
         let Learner { buffers: b, codec, network, replay, .. } = self;
-        let (batch, k) = (b.live.len(), codec.outputs());
+        let (batch, k, e) = (b.live.len(), codec.outputs(), codec.encoded());
         let width = self.actions * k;
-        if self.settings.double {
+        b.legal.clear();
+        b.legal.extend(b.next.iter().map_while(|&next| replay.legal(next)));
+        if self.settings.double || codec.compares() {
             let outputs = network.forward(Which::Online, b.next_states.samples(), batch);
-            for (row, next) in outputs.chunks_exact(width).enumerate() {
-                let legal = replay.legal(b.next[row]);
-                b.greedy[row] = greedy(codec.as_ref(), next, &self.online_state, legal.as_ref()).0;
+            if self.settings.double {
+                for (row, next) in outputs.chunks_exact(width).enumerate() {
+                    b.greedy[row] = greedy(codec.as_ref(), next, &self.online_state, b.legal.get(row)).0;
+                }
+            }
+            if codec.compares() {
+                b.online_next.clear();
+                b.online_next.extend_from_slice(outputs);
             }
         }
         let outputs = network.forward(Which::Target, b.next_states.samples(), batch);
         for (row, next) in outputs.chunks_exact(width).enumerate() {
             if !self.settings.double {
-                let legal = replay.legal(b.next[row]);
-                b.greedy[row] = greedy(codec.as_ref(), next, &self.frozen_state, legal.as_ref()).0;
+                b.greedy[row] = greedy(codec.as_ref(), next, &self.frozen_state, b.legal.get(row)).0;
             }
-            let e = codec.encoded();
             codec.target(
                 &b.returns[row * e..][..e],
                 b.bootstrap[row],
@@ -372,6 +384,11 @@ impl Learner {
                 &self.frozen_state,
                 &mut b.targets[row * k..][..k],
             );
+        }
+        if codec.compares() {
+            let (online, target) = (&b.online_next[..], outputs);
+            let next = NextStates { online, target, actions: self.actions, legal: &b.legal };
+            codec.compare(&next, &mut self.online_state);
         }
     }
 
@@ -511,21 +528,6 @@ impl Priorities {
             self.tree.set(slot, priority.powf(exponent));
         }
     }
-}
-
-/// The best legal action of one row of outputs, and its value; of equal values, or of none that is a number, the first.
-fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64], legal: Option<&ActionMask>) -> (usize, f32) {
-    let mut best = (legal.and_then(ActionMask::first).unwrap_or(0), f32::NEG_INFINITY);
-    for (action, values) in outputs.chunks_exact(codec.outputs()).enumerate() {
-        if legal.is_some_and(|legal| !legal.allows(action)) {
-            continue;
-        }
-        let value = codec.decode(values, state);
-        if value > best.1 {
-            best = (action, value);
-        }
-    }
-    best
 }
 
 #[cfg(test)]

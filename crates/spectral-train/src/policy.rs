@@ -6,6 +6,8 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::StoreError;
+use spectral_agent::codecs::greedy;
+use spectral_env::ActionMask;
 use spectral_nn::{Cpu, Input, Network, Samples, Which};
 use std::path::Path;
 
@@ -227,18 +229,13 @@ impl Policy {
         self.each_batch(observations, |outputs, description, state| {
             let codec = description.codec();
             for row in outputs.chunks_exact(actions * codec.outputs()) {
-                let allowed = |action: usize| mask.is_none_or(|mask| mask[all.len() * actions + action]);
-                let mut best = (None, f32::NEG_INFINITY);
-                for (action, outputs) in row.chunks_exact(codec.outputs()).enumerate() {
-                    if allowed(action) {
-                        let value = codec.decode(outputs, state);
-                        // The first that is allowed, should no value be above −∞.
-                        if best.0.is_none() || value > best.1 {
-                            best = (Some(action), if value.is_nan() { f32::NEG_INFINITY } else { value });
-                        }
-                    }
-                }
-                all.push(best.0.unwrap_or(0));
+                let legal = mask.map(|mask| {
+                    let allowed = &mask[all.len() * actions..][..actions];
+                    let mut legal = ActionMask::all(actions);
+                    (0..actions).filter(|&a| !allowed[a]).for_each(|a| legal.forbid(a));
+                    legal
+                });
+                all.push(greedy(codec, row, state, legal.as_ref()).0);
             }
         });
         Ok(all)

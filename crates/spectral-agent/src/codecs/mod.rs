@@ -12,6 +12,7 @@
 //! Each codec is one file, which also declares the codec's settings, its agents and the variants that tests run: see
 //! [`CodecEntry`]. The list below is the one place that names the built-in ones.
 
+mod choice;
 mod entry;
 mod graph;
 
@@ -36,6 +37,7 @@ builtin!(spectral, compressed, popart, clipped, categorical);
 
 pub use crate::gpu::source::DeviceCodec;
 pub use categorical::Categorical;
+pub use choice::{MAX_ACTIONS, greedy};
 pub use clipped::Clipped;
 pub use compressed::Compressed;
 pub use entry::{AgentPreset, CodecEntry};
@@ -45,6 +47,7 @@ pub use spectral::Spectral;
 
 use crate::settings::{AgentSettings, Setting, SettingError};
 use spectral_core::squash::Squash;
+use spectral_env::ActionMask;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -59,6 +62,19 @@ pub struct Rows<'a> {
     pub returns: &'a [f32],
     /// False for rows that are not to be learned from: too close to a time-out.
     pub live: &'a [bool],
+}
+
+/// What both networks say of a minibatch's next states: see [`Codec::compare`].
+#[derive(Debug)]
+pub struct NextStates<'a> {
+    /// `[batch][actions][K]` outputs of the online network.
+    pub online: &'a [f32],
+    /// `[batch][actions][K]` outputs of the target network.
+    pub target: &'a [f32],
+    /// Actions of the task.
+    pub actions: usize,
+    /// The legal actions of each state; empty if all are always legal.
+    pub legal: &'a [ActionMask],
 }
 
 /// A change of the last layer that keeps or moves outputs: output k becomes `scale[k]`·y + `shift[k]`.
@@ -91,7 +107,8 @@ pub enum Spectrum {
 /// How a reward becomes a target and outputs become an action-value.
 ///
 /// Phases of one update, in order: [`encode_reward`](Codec::encode_reward) over the n steps,
-/// [`decode`](Codec::decode) of the next state's outputs to find the greedy action, [`target`](Codec::target),
+/// [`preferences`](Codec::preferences) and [`decode`](Codec::decode) of the next state's outputs to find the
+/// [greedy](greedy()) action, [`target`](Codec::target), [`compare`](Codec::compare) if the codec wants it,
 /// [`before_forward`](Codec::before_forward), then the online network's forward pass, then
 /// [`gradient`](Codec::gradient).
 pub trait Codec: Send + Sync + Debug {
@@ -138,6 +155,26 @@ pub trait Codec: Send + Sync + Debug {
 
     /// The action-value, in true reward units, that K outputs stand for.
     fn decode(&self, outputs: &[f32], state: &[f64]) -> f32;
+
+    /// Writes what the greedy choice goes by, a number for each action of a row of outputs `[action][K]`; larger is better. It
+    /// counts in acting, in targets and in evaluation. Of legal actions with equal numbers the one with the larger
+    /// [value](Codec::decode) is chosen, so values alone decide if all numbers stay the zeros that they are.
+    fn preferences(
+        &self,
+        _outputs: &[f32],
+        _state: &[f64],
+        _legal: Option<&ActionMask>,
+        _preferences: &mut [f32],
+    ) {
+    }
+
+    /// True if [`compare`](Codec::compare) is to be called, which takes one more forward pass unless double Q-learning makes it.
+    fn compares(&self) -> bool {
+        false
+    }
+
+    /// Called once per update, after targets were made, with both networks' outputs for the next states.
+    fn compare(&self, _next: &NextStates<'_>, _state: &mut [f64]) {}
 
     /// The K targets of one row: an encoded return, γⁿ (0 after a terminal state), the target network's K outputs at
     /// the greedy action and the state frozen with that network.

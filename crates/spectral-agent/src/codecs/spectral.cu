@@ -1,9 +1,13 @@
-// Spectral DQN: one bounded value per bucket of the reward. State: per head running mean, running mean square and count.
+// Spectral DQN: one bounded value per bucket of the reward. State: per head running mean, running mean square and count;
+// for the steady choice also the running noise and the threshold.
 
 struct Spectral : CodecDefaults<Spectral> {
     // The constants; behind them widths [K], inverse widths [K] and edges [K + 1], the last two as rounded to f32.
-    enum { WEIGHTS, BINARY, RATE, BOUND, CAPACITY, WIDTHS };
+    enum { WEIGHTS, BINARY, RATE, BOUND, CAPACITY, STEADINESS, WIDTHS };
     enum { VARIANCE = 0, EXPONENTIAL = 1, UNIFORM = 2 };
+    // What of a head's state is where.
+    enum { COUNT = 2, NOISE = 3, THRESHOLD = 4 };
+    static const bool PREFERS = true;
 
     static __device__ void encode(const Agent& agent, float reward, float factor, float* out) {
         if (reward == 0.0f) return;
@@ -32,6 +36,64 @@ struct Spectral : CodecDefaults<Spectral> {
         return (float)team_sum(value);
     }
 
+    // The sum of differences between actions that stand out of their noise; see spectral/steady.rs.
+    static __device__ float prefer(const Agent& agent, const float* outputs, int action, const u8* legal,
+                                   const double* state) {
+        if (!is_steady(agent)) return 0.0f;
+        const int k = (int)agent.outputs;
+        double sum = 0.0;
+        for (int i = lane(); i < k; i += LANES) {
+            const double difference = bounded(agent, outputs[action * k + i]) - head_mean(agent, outputs + i, legal);
+            const double above = fmax(fabs(difference) - state[state_width(agent) * i + THRESHOLD], 0.0);
+            sum += agent.codec[WIDTHS + i] * (difference < 0.0 ? -above : above);
+        }
+        return (float)team_sum(sum);
+    }
+
+    // Moves each head's noise towards that of the minibatch. Threads share rows, and a thread per head adds their sums.
+    static __device__ void compare(const Agent& agent, const Row* rows, const float* online, const float* target) {
+        __shared__ double squares[BATCH_THREADS];
+        __shared__ u32 counts[BATCH_THREADS];
+        if (!is_steady(agent)) return;
+        const int k = (int)agent.outputs;
+        const int parts = threads() >= k ? threads() / k : 1;
+        for (int first = 0; first < k; first += threads()) {
+            const int i = first + thread() % k, part = thread() / k;
+            double sum = 0.0;
+            u32 count = 0;
+            for (int row = part; i < k && part < parts && row < BATCH; row += parts) {
+                const u8* legal = legal_of(agent, rows[row]);
+                const float* by_online = online + (u64)row * PITCH + i;
+                const float* by_target = target + (u64)row * PITCH + i;
+                const double online_mean = head_mean(agent, by_online, legal);
+                const double target_mean = head_mean(agent, by_target, legal);
+                for (int a = 0; a < ACTIONS; a++) {
+                    if (!is_legal(legal, a)) continue;
+                    const double d = (bounded(agent, by_online[a * k]) - online_mean) -
+                                     (bounded(agent, by_target[a * k]) - target_mean);
+                    sum += 0.5 * (d * d);
+                    count += 1;
+                }
+            }
+            squares[thread()] = sum;
+            counts[thread()] = count;
+            __syncthreads();
+            if (thread() < k && i < k) {
+                for (int other = 1; other < parts; other++) {
+                    sum += squares[thread() + other * k];
+                    count += counts[thread() + other * k];
+                }
+                double* head = agent.online_state + state_width(agent) * i;
+                const double rate = agent.codec[RATE];
+                if (count > 0) head[NOISE] += rate * (sum / (double)count - head[NOISE]);
+                const double correction = bias_correction(rate, fmax(head[COUNT], 1.0));
+                head[THRESHOLD] =
+                    agent.codec[STEADINESS] * sqrt(2.0 * log((double)(ACTIONS * k))) * sqrt(head[NOISE] / correction);
+            }
+            __syncthreads();
+        }
+    }
+
     static __device__ void target(const Agent& agent, const float* encoded, float bootstrap, const float* next,
                                   float* out) {
         const float bound = (float)agent.codec[BOUND];
@@ -57,7 +119,7 @@ struct Spectral : CodecDefaults<Spectral> {
                 square += target * target;
                 fired |= mask && batch.returned(row)[i] != 0.0f;
             }
-            double* head = agent.online_state + 3 * i;
+            double* head = agent.online_state + state_width(agent) * i;
             head[0] += rate * (mean / (double)BATCH - head[0]);
             head[1] += rate * (square / (double)BATCH - head[1]);
             if (i == 0 || fired || head[2] > 0.0) head[2] += 1.0;
@@ -68,6 +130,27 @@ struct Spectral : CodecDefaults<Spectral> {
     }
 
 private:
+    static __device__ bool is_steady(const Agent& agent) { return agent.codec[STEADINESS] != 0.0; }
+
+    static __device__ int state_width(const Agent& agent) { return is_steady(agent) ? 5 : 3; }
+
+    static __device__ double bounded(const Agent& agent, float output) {
+        const float bound = (float)agent.codec[BOUND];
+        return (double)clamp_to(output, -bound, bound);
+    }
+
+    // One head's mean over legal actions. `outputs` begins at that head of the first action.
+    static __device__ double head_mean(const Agent& agent, const float* outputs, const u8* legal) {
+        double sum = 0.0;
+        int count = 0;
+        for (int a = 0; a < ACTIONS; a++) {
+            if (!is_legal(legal, a)) continue;
+            sum += bounded(agent, outputs[a * (int)agent.outputs]);
+            count++;
+        }
+        return sum / (double)(count > 0 ? count : 1);
+    }
+
     static __device__ double head_sigma(const double* head, double rate) {
         const double correction = bias_correction(rate, fmax(head[2], 1.0));
         const double mu = head[0] / correction;

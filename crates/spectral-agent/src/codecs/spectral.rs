@@ -1,12 +1,16 @@
 //! Spectral DQN (Dann & Thangarajah, 2021): one bounded value per bucket of the reward.
 
-use super::{Codec, CodecEntry, Graph, Rows, squared_error_gradient};
+mod steady;
+
+use super::{Codec, CodecEntry, Graph, NextStates, Rows, squared_error_gradient};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::{SettingError, check_fraction, check_positive};
 use spectral_core::decompose::{Encoding, Spectrum};
 use spectral_core::moments::bias_correction;
 use spectral_core::{choices, settings};
+use spectral_env::ActionMask;
 use std::sync::Arc;
+use steady::Steadiness;
 
 choices! {
     /// How a reward is spread over frequencies.
@@ -30,6 +34,16 @@ choices! {
     }
 }
 
+choices! {
+    /// What decides between actions.
+    ChoiceKind {
+        /// The action-values Σ bⁱ yᵢ: the paper's.
+        Values = "values",
+        /// The same sum over those differences between actions that stand out of their noise.
+        Steady = "steady",
+    }
+}
+
 settings! {
     /// Settings of Spectral DQN.
     SpectralSettings {
@@ -45,6 +59,10 @@ settings! {
         undo_last_layer: bool = true,
         /// Rate of the running statistics.
         statistics_rate: f64 = 3e-4,
+        /// What decides between actions.
+        choice: ChoiceKind = ChoiceKind::Values,
+        /// Factor on the size √(2 ln n)·noise that a difference must exceed to count in a steady choice.
+        steadiness: f64 = 1.0,
     }
 }
 
@@ -76,7 +94,14 @@ pub fn entry() -> CodecEntry {
         "Spectral DQN on binary digits of the reward instead of filled buckets: the code the paper argues against.",
         "encoding = \"binary\"",
     )
+    .preset(
+        "steady",
+        "Spectral DQN that chooses by the differences between actions that stand out of their noise: our own.",
+        "weights = \"variance\"\nchoice = \"steady\"",
+    )
     .variants(&[
+        "choice=steady",
+        "choice=steady double=true",
         "weights=exponential undo_last_layer=false",
         "weights=exponential encoding=binary",
         "encoding=binary weights=uniform",
@@ -105,6 +130,8 @@ pub struct Spectral {
     rate: f64,
     /// No spectral return can exceed 1/(1 − γ).
     bound: f32,
+    /// The steady choice, if it is wanted.
+    steadiness: Option<Steadiness>,
 }
 
 impl Spectral {
@@ -113,6 +140,7 @@ impl Spectral {
         check_fraction("discount", discount)?;
         check_positive("statistics_rate", settings.statistics_rate)?;
         check_fraction("statistics_rate", settings.statistics_rate)?;
+        check_positive("steadiness", settings.steadiness)?;
         let encoding = match settings.encoding {
             EncodingKind::Thermometer => Encoding::Thermometer,
             EncodingKind::Binary => Encoding::Binary,
@@ -125,11 +153,22 @@ impl Spectral {
             undo_last_layer: settings.undo_last_layer,
             rate: settings.statistics_rate,
             bound: (1.0 / (1.0 - discount)) as f32,
+            steadiness: (settings.choice == ChoiceKind::Steady).then(|| Steadiness::new(settings)),
         })
     }
 
     fn heads(&self) -> usize {
         self.spectrum.frequencies()
+    }
+
+    /// An output as it counts in values and targets.
+    fn bounded(&self, output: f32) -> f64 {
+        f64::from(output.clamp(-self.bound, self.bound))
+    }
+
+    /// Numbers that the state has for each head.
+    fn state_width(&self) -> usize {
+        if self.steadiness.is_some() { steady::WIDTH } else { 3 }
     }
 
     /// σᵢ from the running statistics of one head.
@@ -159,9 +198,10 @@ impl Codec for Spectral {
         self.undo_last_layer
     }
 
-    /// Per head: running mean, running mean square, and the count of minibatches since the head first fired.
+    /// Per head: running mean, running mean square, and the count of minibatches since the head first fired; then what
+    /// [`steady`] adds.
     fn init(&self) -> Vec<f64> {
-        vec![0.0; 3 * self.heads()]
+        vec![0.0; self.state_width() * self.heads()]
     }
 
     fn saturates(&self, reward: f64) -> bool {
@@ -175,7 +215,7 @@ impl Codec for Spectral {
     fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
         // f64: at the top of the spectrum 2²⁰·y swamps the low frequencies' share of an f32 sum.
         let weights = self.spectrum.weights_f64();
-        let bounded = outputs.iter().map(|y| f64::from(y.clamp(-self.bound, self.bound)));
+        let bounded = outputs.iter().map(|&y| self.bounded(y));
         bounded.zip(weights).map(|(y, w)| y * w).sum::<f64>() as f32
     }
 
@@ -186,6 +226,28 @@ impl Codec for Spectral {
         let weighted = graph.mul(bounded, weights);
         graph.sum(weighted);
         Some(graph)
+    }
+
+    fn preferences(
+        &self,
+        outputs: &[f32],
+        state: &[f64],
+        legal: Option<&ActionMask>,
+        preferences: &mut [f32],
+    ) {
+        if self.steadiness.is_some() {
+            steady::preferences(self, outputs, state, legal, preferences);
+        }
+    }
+
+    fn compares(&self) -> bool {
+        self.steadiness.is_some()
+    }
+
+    fn compare(&self, next: &NextStates<'_>, state: &mut [f64]) {
+        if let Some(steadiness) = &self.steadiness {
+            steadiness.measure(self, next, state);
+        }
     }
 
     fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _frozen: &[f64], out: &mut [f32]) {
@@ -199,7 +261,7 @@ impl Codec for Spectral {
         let heads = self.heads();
         squared_error_gradient(rows, gradients);
         let batch = rows.live.len() as f64;
-        for (i, (head, weight)) in state.chunks_exact_mut(3).zip(trunk.iter_mut()).enumerate() {
+        for (i, (head, weight)) in state.chunks_exact_mut(self.state_width()).zip(trunk.iter_mut()).enumerate() {
             let (mut mean, mut square, mut fired) = (0.0, 0.0, false);
             for (row, &live) in rows.live.iter().enumerate() {
                 let at = row * heads + i;
@@ -240,7 +302,9 @@ impl Codec for Spectral {
         };
         let binary = f64::from(u8::from(self.spectrum.encoding() == Encoding::Binary));
         let widths = self.spectrum.weights_f64();
-        let mut constants = vec![weights, binary, self.rate, f64::from(self.bound), self.spectrum.capacity()];
+        let steadiness = self.steadiness.map_or(0.0, |steadiness| steadiness.factor);
+        let bound = f64::from(self.bound);
+        let mut constants = vec![weights, binary, self.rate, bound, self.spectrum.capacity(), steadiness];
         constants.extend(widths);
         constants.extend(widths.iter().map(|width| f64::from((1.0 / width) as f32)));
         // The edges are sums of the widths, as in the spectrum itself.
@@ -254,8 +318,13 @@ impl Codec for Spectral {
     }
 
     fn statistics(&self, state: &[f64]) -> Vec<(String, f64)> {
-        let heads = state.chunks_exact(3).enumerate();
-        heads.map(|(i, head)| (format!("sigma_{i}"), self.sigma(head))).collect()
+        let heads = state.chunks_exact(self.state_width()).enumerate();
+        let mut named: Vec<_> = heads.map(|(i, head)| (format!("sigma_{i}"), self.sigma(head))).collect();
+        if self.steadiness.is_some() {
+            let heads = state.chunks_exact(steady::WIDTH).enumerate();
+            named.extend(heads.map(|(i, head)| (format!("threshold_{i}"), head[steady::THRESHOLD])));
+        }
+        named
     }
 }
 

@@ -7,7 +7,7 @@
 // A kernel for blocks of up to so many threads, so many of which are to fit a multiprocessor at once.
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 
-// Decoded values that a block holds at a time, and the rows or actions that this is enough for.
+// Judged actions that a block holds at a time, and the rows or actions that this is enough for.
 #define HELD_VALUES 2048
 #define HELD_ROWS (ACTIONS * BATCH <= HELD_VALUES ? BATCH : HELD_VALUES / ACTIONS)
 
@@ -130,41 +130,52 @@ gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Elemen
     }
 }
 
-// The best of the decoded values of legal actions; of equal ones, or of none that is a number, the first.
-static __device__ int best_of(const float* values, const u8* legal) {
+// What the greedy choice goes by: preferences first, if the codec has any, then values.
+struct Judged {
+    float preference, value;
+};
+
+// The best of the legal actions; of equal ones, or of none that is a number, the first.
+static __device__ int best_of(const Judged* judged, const u8* legal) {
     int best = 0;
 #if MASK_BYTES
     for (int action = ACTIONS - 1; action >= 0; action--) {
         if (is_legal(legal, action)) best = action;
     }
 #endif
-    float most = minus_infinity();
+    Judged most = {minus_infinity(), minus_infinity()};
     for (int action = 0; action < ACTIONS; action++) {
-        if (is_legal(legal, action) && values[action] > most) {
-            most = values[action];
+        const Judged found = judged[action];
+        const bool better = found.preference > most.preference ||
+                            (found.preference == most.preference && found.value > most.value);
+        if (is_legal(legal, action) && better && found.value == found.value) {
+            most = found;
             best = action;
         }
     }
     return best;
 }
 
-// Decodes all actions of `count` rows of outputs.
+// Judges one action of a row of outputs, by a team.
 template <class Codec>
-static __device__ void decode_all(const Agent& agent, const float* outputs, int count, const double* state,
-                                  float* values) {
-    for (int item = team(); item < count * ACTIONS; item += teams()) {
-        const float* of = outputs + (u64)(item / ACTIONS) * PITCH + item % ACTIONS * agent.outputs;
-        const float value = Codec::decode(agent, of, state);
-        if (lane() == 0) values[item] = value;
-    }
+static __device__ void judge(const Agent& agent, const float* outputs, int action, const u8* legal,
+                             const double* state, Judged& judged) {
+    const float value = Codec::decode(agent, outputs + action * agent.outputs, state);
+    float preference = 0.0f;
+    if (Codec::PREFERS) preference = Codec::prefer(agent, outputs, action, legal, state);
+    if (lane() == 0) judged = {preference, value};
 }
 
 template <class Codec>
 static __device__ void make_targets(const Agent& agent, const Row* rows, const float* outputs, float* targets,
-                                    float* returns, float* values) {
+                                    float* returns, Judged* judged) {
     for (int first = 0; first < BATCH; first += HELD_ROWS) {
         const int count = BATCH - first < HELD_ROWS ? BATCH - first : HELD_ROWS;
-        decode_all<Codec>(agent, outputs + (u64)first * PITCH, count, agent.frozen, values);
+        for (int item = team(); item < count * ACTIONS; item += teams()) {
+            const int row = first + item / ACTIONS;
+            const u8* legal = legal_of(agent, rows[row]);
+            judge<Codec>(agent, outputs + (u64)row * PITCH, item % ACTIONS, legal, agent.frozen, judged[item]);
+        }
         __syncthreads();
         for (int held = team(); held < count; held += teams()) {
             const int row = first + held;
@@ -178,9 +189,7 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
                 factor *= discount;
             }
             team_sync();
-            // Of the state that is bootstrapped from; after an end nothing follows, whatever is chosen.
-            const u8* legal = legal_in(agent, sampled.index + (sampled.bootstrap != 0.0f ? N_STEP : 0));
-            const int best = best_of(values + held * ACTIONS, legal);
+            const int best = best_of(judged + held * ACTIONS, legal_of(agent, sampled));
             const float* next = outputs + (u64)row * PITCH + best * agent.outputs;
             Codec::target(agent, encoded, sampled.bootstrap, next, targets + row * MAX_OUTPUTS);
         }
@@ -200,7 +209,7 @@ static __device__ void change_last_layer(const Agent& agent, const float* scale,
 // grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
 KERNEL(BATCH_THREADS, 1)
 targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
-    __shared__ float values[HELD_ROWS * ACTIONS];
+    __shared__ Judged judged[HELD_ROWS * ACTIONS];
     __shared__ float scale[MAX_OUTPUTS];
     __shared__ float shift[MAX_OUTPUTS];
     const u64 p = blockIdx.x;
@@ -212,7 +221,7 @@ targets(Agent* agents, const Row* rows, const float* outputs, float* targets, fl
     returns += p * BATCH * MAX_ENCODED;
     bool changes = false;
     FOR_CODEC(agent.kind, {
-        make_targets<Codec>(agent, rows, outputs, targets, returns, values);
+        make_targets<Codec>(agent, rows, outputs, targets, returns, judged);
         changes = Codec::before_forward(agent, targets, scale, shift);
     })
     __syncthreads();
@@ -420,16 +429,21 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
 // grid P: the greedy actions for the current observations.
 KERNEL(AGENT_THREADS, 1)
 choose(Agent* agents, const float* outputs, const Staged* staged, Decision* decisions) {
-    __shared__ float values[ACTIONS];
+    __shared__ Judged judged[ACTIONS];
     const Agent agent = agents[blockIdx.x];
     const float* own = outputs + (u64)blockIdx.x * PITCH;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-    FOR_CODEC(agent.kind, decode_all<Codec>(agent, own, 1, agent.online_state, values))
+    const u8* legal = legal_in(agent, agent.counters->newest);
+    FOR_CODEC(agent.kind, {
+        for (int action = team(); action < ACTIONS; action += teams()) {
+            judge<Codec>(agent, own, action, legal, agent.online_state, judged[action]);
+        }
+    })
     __syncthreads();
     if (thread() == 0) {
-        decisions[blockIdx.x].action = best_of(values, legal_in(agent, agent.counters->newest));
+        decisions[blockIdx.x].action = best_of(judged, legal);
         decisions[blockIdx.x].not_finite = agent.counters->not_finite;
         // The host watches this number in its own memory: the rest must be there before it.
         __threadfence_system();

@@ -33,6 +33,11 @@ static __device__ inline const u8* legal_in(const Agent& agent, u64 index) {
 #endif
 }
 
+// Those of the state that a row bootstraps from; after an end nothing follows, whatever is chosen.
+static __device__ inline const u8* legal_of(const Agent& agent, const Row& row) {
+    return legal_in(agent, row.index + (row.bootstrap != 0.0f ? N_STEP : 0));
+}
+
 static __device__ inline bool is_legal(const u8* legal, int action) {
 #if MASK_BYTES
     return (legal[action / 8] >> action % 8 & 1) != 0;
