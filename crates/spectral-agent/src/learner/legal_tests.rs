@@ -117,18 +117,23 @@ proptest! {
                 learner.record(Outcome { action, reward: rng.normal() as f32, terminal, ..Default::default() });
             }
             learner.draw();
+            let online_state = learner.online_state.clone();
             learner.make_targets();
+            let double = learner.settings.double;
             let (k, e) = (codec.outputs(), codec.encoded());
             let next = learner.buffers.next_states.samples();
             let by = if double { Which::Online } else { Which::Target };
             let judged = learner.network.forward(by, next, 16).to_vec();
             let valued = learner.network.forward(Which::Target, next, 16).to_vec();
-            let state = if double { &learner.online_state } else { &learner.frozen_state };
+            let state = if double { &online_state } else { &learner.frozen_state };
             for row in 0..16 {
                 let legal = masks[learner.buffers.next[row] as usize];
-                let value = |action: usize| codec.decode(&judged[(row * ACTIONS + action) * k..][..k], state);
+                let judged = &judged[row * ACTIONS * k..][..ACTIONS * k];
+                let mut preferences = [0.0; ACTIONS];
+                codec.preferences(judged, state, Some(&legal), &mut preferences);
+                let worth = |action: usize| (preferences[action], codec.decode(&judged[action * k..][..k], state));
                 let best = legal.iter().fold(None, |best: Option<usize>, action| match best {
-                    Some(best) if value(best) >= value(action) => Some(best),
+                    Some(best) if worth(best) >= worth(action) => Some(best),
                     _ => Some(action),
                 }).unwrap();
                 let mut want = vec![0.0; k];

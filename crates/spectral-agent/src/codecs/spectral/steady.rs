@@ -7,7 +7,7 @@
 //! - Dᵢ(a) = yᵢ(a) − mean over legal b of yᵢ(b);
 //! - τᵢ² is the noise in Dᵢ: half the mean squared difference between online and target network's Dᵢ, because two networks a
 //!   few hundred updates apart agree on what they know and disagree on the rest;
-//! - tᵢ = τᵢ √(2 ln n) with n = actions × heads, below which the largest of n noises lies almost surely;
+//! - tᵢ = τᵢ √(2 ln n) with n = actions × heads, their universal threshold: of n noises, the largest is about that large;
 //! - D̃ = sign(D) max(|D| − tᵢ, 0), and the preference for an action is Σ bⁱ D̃ᵢ(a).
 //!
 //! Where nothing stands out, all preferences are 0 and values decide.
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(preferences[0], 0.0, "the only legal action does not differ from the mean");
     }
 
-    /// The point of √(2 ln n): of differences that are nothing but noise, none stands out in nine states of ten.
+    /// The point of √(2 ln n): where all n differences are nothing but noise, none stands out in three states of four.
     #[test]
     fn pure_noise_seldom_stands_out() {
         let (codec, actions) = (codec(20), 3);
@@ -202,7 +202,7 @@ mod tests {
             codec.preferences(row, &state, None, &mut preferences);
             standing_out += usize::from(preferences != [0.0; 3]);
         }
-        assert!(standing_out < 400, "{standing_out} of 2000");
+        assert!(standing_out < 500, "{standing_out} of 2000");
     }
 
     proptest! {
