@@ -27,7 +27,7 @@ pub(crate) const CORRECTION_LEVEL: f64 = 0.01;
 pub(crate) const CORRECTION_FLOOR: f64 = 1e-4;
 
 /// Priorities are never zero, so that every transition can be drawn.
-const MIN_PRIORITY: f64 = 1e-6;
+pub(crate) const MIN_PRIORITY: f64 = 1e-6;
 
 /// An agent's values stopped being finite.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -99,6 +99,49 @@ fn legal_actions_on_a_gpu_agree_but_for_rounding() {
     agree_masked(&named(&["compressed", "categorical"]), VECTORS, Runner::Gpu);
 }
 
+/// Every codec with options of the learner, beside one without.
+fn extended(options: &str) -> Vec<Variant> {
+    let with = |codec: &str| variant(&format!("{codec} {options}"));
+    let mut all: Vec<Variant> = ["spectral", "categorical", "compressed", "clipped"].map(with).to_vec();
+    // Its last layer changes before the online network's own pass, but after the one that chooses.
+    all.extend([with("popart"), variant("popart")]);
+    all
+}
+
+/// Options of the learner that its kernels are compiled for.
+const OPTIONS: [&str; 4] = [
+    "double=true",
+    "prioritised=true",
+    "prioritised=true priority_exponent=1 importance_exponent=1",
+    "double=true prioritised=true",
+];
+
+#[test]
+fn options_of_the_learner_agree_to_the_bit() {
+    for options in OPTIONS {
+        let Some(updates) = agree(&extended(options), SCREENS, Runner::Serial) else { return };
+        assert!(updates > 100, "{options}: {updates} updates were compared");
+        agree(&extended(options)[..2], VECTORS, Runner::Serial);
+        agree_masked(&extended(options), SCREENS, Runner::Serial);
+    }
+}
+
+#[test]
+fn options_of_the_learner_in_teams_agree_but_for_rounding() {
+    for options in OPTIONS {
+        agree_masked(&extended(options), SCREENS, Runner::Teams);
+    }
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn options_of_the_learner_on_a_gpu_agree_but_for_rounding() {
+    for options in OPTIONS {
+        agree(&extended(options), SCREENS, Runner::Gpu);
+        agree_masked(&extended(options), SCREENS, Runner::Gpu);
+    }
+}
+
 /// A codec from outside the library, whose device code divides by a number of its own.
 #[derive(Debug)]
 struct Scaled {
@@ -155,39 +198,44 @@ fn a_codec_of_ones_own_is_checked_and_its_faults_are_found() {
     assert!(error.contains("Scaled") && error.contains("in the learner"), "{error}");
     let error = compare(Scaled { by: 10.0, on_device: 10.0, source: "struct Scaled { oops };" }).unwrap_err();
     assert!(error.contains("oops"), "{error}");
-    let double = AgentSettings { double: true, ..Default::default() };
-    let codec = Arc::new(Scaled { by: 10.0, on_device: 10.0, source: SCALED });
-    assert!(compare_device_code(&double, codec).unwrap_err().contains("double"));
 }
 
 #[cfg(feature = "cuda")]
 #[test]
 fn every_group_of_codecs_compiles() {
-    use spectral_agent::gpu::source::MAX_ROWS;
-    use spectral_agent::testing::{Compilation, compile_device_code, compile_masked_device_code};
+    use spectral_agent::gpu::source::{Extras, MAX_ROWS};
+    use spectral_agent::testing::{Compilation, compile_device_code_with};
     const SCREEN: ObservationSpec = ObservationSpec::Planes { channels: 1, height: 84, width: 84, stack: 4 };
     const BOARD: ObservationSpec = ObservationSpec::Planes { channels: 3, height: 10, width: 10, stack: 1 };
     let (board, vector) = (named(&["popart", "spectral"]), variants().split_off(8));
     // As much shared memory as any group can ask for.
     let large = vec![variant("categorical atoms=4096"), variant("popart")];
-    for (agents, observation, batch, masked) in [
-        (&variants(), SCREEN, 32, false),
-        (&variants(), SCREEN, 32, true),
-        (&named(&["spectral"]), SCREEN, 32, false),
-        (&[&board[..], &board[..1]].concat(), BOARD, 7, false),
-        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32, false),
-        (&large, BOARD, MAX_ROWS, true),
+    let (plain, double) = (Extras::default(), Extras { double: true, ..Default::default() });
+    let prioritised = Extras { prioritised: true, ..Default::default() };
+    let all = Extras { double: true, prioritised: true };
+    for (agents, observation, batch, masked, extras) in [
+        (&variants(), SCREEN, 32, false, plain),
+        (&variants(), SCREEN, 32, true, all),
+        (&named(&["spectral"]), SCREEN, 32, false, double),
+        (&[&board[..], &board[..1]].concat(), BOARD, 7, false, prioritised),
+        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32, false, plain),
+        (&large, BOARD, MAX_ROWS, true, all),
     ] {
         let codecs: Vec<&dyn Codec> = agents.iter().map(|(_, _, codec)| codec.as_ref()).collect();
-        let compile = if masked { compile_masked_device_code } else { compile_device_code };
-        let image = match compile(&codecs, observation, batch).unwrap_or_else(|e| panic!("{e}")) {
+        let compiled = compile_device_code_with(&codecs, observation, batch, masked, extras);
+        let image = match compiled.unwrap_or_else(|e| panic!("{e}")) {
             Compilation::Compiled(image) => image,
             Compilation::Skipped(why) => return say(&why),
         };
-        for kernel in ["enter", "record", "gather", "targets", "gradients", "choose", "refresh"] {
+        let has = |kernel: &str| {
             let section = format!(".text.{kernel}\0");
-            let found = image.windows(section.len()).any(|bytes| bytes == section.as_bytes());
-            assert!(found, "{codecs:?} lack the kernel {kernel}");
+            image.windows(section.len()).any(|bytes| bytes == section.as_bytes())
+        };
+        for kernel in ["enter", "record", "gather", "targets", "gradients", "choose", "refresh"] {
+            assert!(has(kernel), "{codecs:?} lack the kernel {kernel}");
+        }
+        for kernel in ["draw", "reprioritise"] {
+            assert_eq!(has(kernel), extras.prioritised, "{codecs:?}: the kernel {kernel}");
         }
     }
     let without_headers = spectral_nn::cuda::check("header", "#include <cuda.h>", "sm_90");

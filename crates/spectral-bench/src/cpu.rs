@@ -26,6 +26,10 @@ pub fn run(args: &Arguments) -> Result<(), Failure> {
             json!(timing.gflops()),
         ]);
     }
+    for (name, ms, ratio) in crate::updates::measure(args.seconds).map_err(Failure::usage)? {
+        let what = format!("update, {name}, MLP 128,128 ({ratio:.2} × spectral's)");
+        table.row(vec![json!(what), json!(1), json!(ms), json!("ms"), json!(null)]);
+    }
     for threads in [1, cores] {
         let rate = gemm_gflops(threads).map_err(wrong)?;
         table.row(vec![json!("large matrix product"), json!(threads), json!(null), json!(""), json!(rate)]);

@@ -13,6 +13,7 @@ mod floor;
 mod gpu;
 mod group_times;
 mod output;
+mod updates;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -67,6 +67,7 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
     let (head_at, _) = trunk.head();
     let (agents, batch) = (outputs.len(), case.batch);
     let nets = Networks::new(device, trunk, &outputs, batch, precision).unwrap();
+    let nets = nets.with_choosing(device).unwrap();
     // A u32 and two f64 that all networks share.
     let adam = AdamSettings::default();
     let control = device.zeros(24).unwrap();
@@ -194,6 +195,12 @@ fn compare(device: &Device, case: &Case, precision: Precision) -> [f64; 3] {
         };
         rows(Pass::Target, &mut got);
         let want = twin.forward(Which::Target, n, batch).to_vec();
+        worst[0] = worst[0].max(difference(&got, &want));
+        let chosen_by = nets.choosing_memory().unwrap();
+        for (row, values) in got.chunks_mut(width).enumerate() {
+            chosen_by.read(4 * (agent * batch + row) * pitch, values).unwrap();
+        }
+        let want = twin.forward(Which::Online, n, batch).to_vec();
         worst[0] = worst[0].max(difference(&got, &want));
         rows(Pass::Online, &mut got);
         let want = twin.forward_train(s, batch).to_vec();

@@ -16,23 +16,23 @@ struct Categorical : CodecDefaults<Categorical> {
     static __device__ float decode(const Agent& agent, const float* outputs, const double*) {
         const float top = largest(agent, outputs);
         const double* points = read_points(agent);
-        float total = 0.0f, sum = 0.0f;
-        for (int i = lane(); i < (int)agent.outputs; i += LANES) {
-            const float weight = expf(outputs[i] - top);
-            total += weight;
-            sum += weight * (float)points[i];
+        Strands total, sum;
+        for (int i = lane(), j = 0; i < (int)agent.outputs; i += LANES, j++) {
+            const float weight = exponential(outputs[i] - top);
+            total.add(j, weight);
+            sum.add(j, weight * (float)points[i]);
         }
-        return read(agent, team_sum(sum) / team_sum(total));
+        return read(agent, sum.join() / total.join());
     }
 
     static __device__ float target_value(const Agent& agent, const float* targets, const double*) {
         const double* points = read_points(agent);
-        float total = 0.0f, sum = 0.0f;
-        for (int i = lane(); i < (int)agent.outputs; i += LANES) {
-            total += targets[i];
-            sum += targets[i] * (float)points[i];
+        Strands total, sum;
+        for (int i = lane(), j = 0; i < (int)agent.outputs; i += LANES, j++) {
+            total.add(j, targets[i]);
+            sum.add(j, targets[i] * (float)points[i]);
         }
-        return read(agent, team_sum(sum) / team_sum(total));
+        return read(agent, sum.join() / total.join());
     }
 
     static __device__ void target(const Agent& agent, const float* encoded, float bootstrap, const float* next,
@@ -53,12 +53,48 @@ struct Categorical : CodecDefaults<Categorical> {
             float* gradients = batch.gradient(row);
             const float top = largest(batch.agent, outputs);
             const float total = softmax_total(batch.agent, outputs, top);
-            for (int i = lane(); i < k; i += LANES) gradients[i] = expf(outputs[i] - top) / total - targets[i];
+            for (int i = lane(); i < k; i += LANES) gradients[i] = exponential(outputs[i] - top) / total - targets[i];
         }
         equal_weights(batch, trunk);
     }
 
 private:
+    // A sum in eight strands, element i in strand i % 8, whatever number of lanes shares them; softmax.rs has the same order.
+    struct Strands {
+        enum { MINE = LANES < 8 ? 8 / LANES : 1 };
+        float strand[MINE];
+
+        __device__ Strands() {
+            for (int i = 0; i < MINE; i++) strand[i] = 0.0f;
+        }
+        // The lane's j-th element.
+        __device__ void add(int j, float x) { strand[j % MINE] += x; }
+        // In every lane.
+        __device__ float join() {
+            for (int half = MINE / 2; half > 0; half /= 2) {
+                for (int i = 0; i < half; i++) strand[i] += strand[i + half];
+            }
+            return team_sum(strand[0]);
+        }
+    };
+
+    // As in softmax.rs, operation for operation: e^x for x <= 0.
+    static __device__ float exponential(float x) {
+        const float rounder = 12582912.0f;
+        const float rounded = x * 1.44269504088896340736f + rounder;
+        const float n = rounded - rounder;
+        const float r = (x - n * 0.693359375f) - n * -2.1219444e-4f;
+        float p = 1.9875692e-4f;
+        p = p * r + 1.3981999e-3f;
+        p = p * r + 8.333452e-3f;
+        p = p * r + 4.1665796e-2f;
+        p = p * r + 1.6666665e-1f;
+        p = p * r + 5.0000001e-1f;
+        const u32 power = (__float_as_uint(rounded) - __float_as_uint(rounder) + 127u) << 23;
+        const float value = (p * (r * r) + r + 1.0f) * __uint_as_float(power);
+        return x < -87.0f ? 0.0f : value;
+    }
+
     static __device__ const double* read_points(const Agent& agent) {
         return agent.codec + ATOMS + (agent.codec[READ_MEAN] != 0.0 ? agent.outputs : 0);
     }
@@ -74,9 +110,9 @@ private:
     }
 
     static __device__ float softmax_total(const Agent& agent, const float* outputs, float top) {
-        float total = 0.0f;
-        for (int i = lane(); i < (int)agent.outputs; i += LANES) total += expf(outputs[i] - top);
-        return team_sum(total);
+        Strands total;
+        for (int i = lane(), j = 0; i < (int)agent.outputs; i += LANES, j++) total.add(j, exponential(outputs[i] - top));
+        return total.join();
     }
 
     // C51. Each lane owns a strip of atoms and goes through all deposits in order, so that sums need no atomics and have
@@ -93,7 +129,7 @@ private:
         const float total = softmax_total(agent, next, top);
         for (int j = 0; j < k; j++) {
             const float moved = squash(agent).forward(encoded + bootstrap * (float)agent.codec[ATOMS + k + j]);
-            deposit(agent, moved, expf(next[j] - top) / total, from, to, out);
+            deposit(agent, moved, exponential(next[j] - top) / total, from, to, out);
         }
     }
 
@@ -128,6 +164,8 @@ private:
 
     // The same fit as in categorical.rs, so that targets agree with it.
     static __device__ __noinline__ float error_function(float x) {
+        // As an f32 it is 1 from here on, and most bins are further away than that.
+        if (fabsf(x) >= 4.0f) return x > 0.0f ? 1.0f : -1.0f;
         const double z = fabs((double)x);
         const double t = 1.0 / (1.0 + 0.5 * z);
         double sum = 0.17087277;

@@ -5,9 +5,12 @@
 //! whether the value is the mean of the atoms' values (exact, but a little probability far out weighs much) or the inverse
 //! of the mean atom (robust, but a geometric mean that undervalues rare large returns).
 
+mod softmax;
+
 use super::{Codec, CodecEntry, Function, Graph, Rows, Spectrum, check_transform_epsilon, squash_constants};
 use crate::gpu::source::DeviceCodec;
 use crate::settings::{SettingError, check_count, check_positive};
+use softmax::{exp, exponentials, largest, weigh, weigh_logits};
 use spectral_core::squash::Squash;
 use spectral_core::{choices, settings};
 use std::sync::Arc;
@@ -142,13 +145,42 @@ impl Categorical {
         })
     }
 
-    /// The value of a distribution given as weights that need not sum to 1.
-    fn read(&self, weights: impl Iterator<Item = f32> + Clone) -> f32 {
-        let total: f32 = weights.clone().sum();
-        let mean = |points: &[f32]| weights.clone().zip(points).map(|(w, x)| w * x).sum::<f32>() / total;
+    /// What the read-out takes the mean of.
+    fn points(&self) -> &[f32] {
         match self.readout {
-            ReadoutKind::Mean => mean(&self.values),
-            ReadoutKind::InverseOfMean => self.squash.inverse_f32(mean(&self.atoms)),
+            ReadoutKind::Mean => &self.values,
+            ReadoutKind::InverseOfMean => &self.atoms,
+        }
+    }
+
+    /// The value of a distribution given as Σ weight and Σ weight · point; the weights need not sum to 1.
+    fn read(&self, (total, sum): (f32, f32)) -> f32 {
+        match self.readout {
+            ReadoutKind::Mean => sum / total,
+            ReadoutKind::InverseOfMean => self.squash.inverse_f32(sum / total),
+        }
+    }
+
+    /// Cuts a Gaussian around a point of squashed space into bins; `out` holds zeros.
+    ///
+    /// From [`ERF_END`] on the error function is ±1 as an f32, so a bin is exactly 0 there and is left out.
+    fn cut_gaussian(&self, centre: f32, out: &mut [f32]) {
+        if centre.is_nan() {
+            return out.fill(f32::NAN);
+        }
+        let k = out.len();
+        let width = self.gauss * std::f32::consts::SQRT_2;
+        let edge = |j: usize| erf((self.atoms[0] + (j as f32 - 0.5) * self.spacing - centre) / width);
+        // In bins, from the first edge; one more on either side, whatever was rounded.
+        let (at, reach) = ((centre - self.atoms[0]) / self.spacing + 0.5, ERF_END * width / self.spacing + 1.0);
+        let from = ((at - reach).max(0.0) as usize).min(k - 1);
+        let to = (((at + reach).ceil()).max(0.0) as usize).clamp(from + 1, k);
+        let total = edge(k) - edge(0);
+        let mut below = edge(from);
+        for (j, t) in out.iter_mut().enumerate().take(to).skip(from) {
+            let above = edge(j + 1);
+            *t = (above - below) / total;
+            below = above;
         }
     }
 
@@ -177,8 +209,7 @@ impl Codec for Categorical {
     }
 
     fn decode(&self, outputs: &[f32], _state: &[f64]) -> f32 {
-        let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        self.read(outputs.iter().map(move |y| (y - top).exp()))
+        self.read(weigh_logits(outputs, largest(outputs), self.points()))
     }
 
     fn spectrum(&self) -> Spectrum {
@@ -194,11 +225,7 @@ impl Codec for Categorical {
 
     fn decode_graph(&self, _state: &[f64]) -> Option<Graph> {
         let mut graph = Graph::new();
-        let points = match self.readout {
-            ReadoutKind::Mean => &self.values,
-            ReadoutKind::InverseOfMean => &self.atoms,
-        };
-        let points: Vec<f64> = points.iter().map(|&x| f64::from(x)).collect();
+        let points: Vec<f64> = self.points().iter().map(|&x| f64::from(x)).collect();
         let (outputs, points) = (graph.outputs(), graph.constant(&points));
         let top = graph.largest(outputs);
         let below = graph.sub(outputs, top);
@@ -219,34 +246,24 @@ impl Codec for Categorical {
                 self.deposit(self.squash.forward_f32(encoded[0]), 1.0, out);
             }
             TargetKind::Projection => {
-                let top = next.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let total: f32 = next.iter().map(|y| (y - top).exp()).sum();
+                let top = largest(next);
+                let (total, _) = weigh_logits(next, top, next);
                 for (y, value) in next.iter().zip(&self.values) {
                     let moved = self.squash.forward_f32(encoded[0] + bootstrap * value);
-                    self.deposit(moved, (y - top).exp() / total, out);
+                    self.deposit(moved, exp(y - top) / total, out);
                 }
             }
             TargetKind::HlGauss => {
                 let future = if bootstrap == 0.0 { 0.0 } else { bootstrap * self.decode(next, &[]) };
                 let (low, high) = (self.atoms[0], self.atoms[self.atoms.len() - 1]);
                 let centre = self.squash.forward_f32(encoded[0] + future).clamp(low, high);
-                let edge = |j: usize| {
-                    let x = self.atoms[0] + (j as f32 - 0.5) * self.spacing;
-                    erf((x - centre) / (self.gauss * std::f32::consts::SQRT_2))
-                };
-                let mut below = edge(0);
-                let total = edge(out.len()) - below;
-                for (j, t) in out.iter_mut().enumerate() {
-                    let above = edge(j + 1);
-                    *t = (above - below) / total;
-                    below = above;
-                }
+                self.cut_gaussian(centre, out);
             }
         }
     }
 
     fn target_value(&self, targets: &[f32], _state: &[f64]) -> f32 {
-        self.read(targets.iter().copied())
+        self.read(weigh(targets, self.points()))
     }
 
     /// The gradient of the cross-entropy by the logits: softmax − target.
@@ -255,12 +272,7 @@ impl Codec for Categorical {
         let triples =
             gradients.chunks_exact_mut(k).zip(rows.outputs.chunks_exact(k)).zip(rows.targets.chunks_exact(k));
         for ((gradient, outputs), targets) in triples {
-            let top = outputs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let mut total = 0.0;
-            for (g, y) in gradient.iter_mut().zip(outputs) {
-                *g = (y - top).exp();
-                total += *g;
-            }
+            let total = exponentials(outputs, largest(outputs), gradient);
             for (g, t) in gradient.iter_mut().zip(targets) {
                 *g = *g / total - t;
             }
@@ -277,6 +289,9 @@ impl Codec for Categorical {
         Some(DeviceCodec { name: "Categorical", source: include_str!("categorical.cu"), constants })
     }
 }
+
+/// From here on the error function is 1 as an f32: less than half its last bit is missing.
+const ERF_END: f32 = 4.0;
 
 /// The error function, to 1.2e-7 (Numerical Recipes' Chebyshev fit of erfc).
 fn erf(x: f32) -> f32 {
@@ -329,6 +344,29 @@ mod tests {
             [(0.0, 0.0), (0.5, 0.520_499_9), (1.0, 0.842_700_8), (2.0, 0.995_322_3), (-1.0, -0.842_700_8)]
         {
             assert!((erf(x) - want).abs() < 2e-7, "{x}");
+        }
+    }
+
+    /// What the bins that are left out would hold.
+    #[test]
+    fn a_gaussian_is_cut_where_nothing_of_it_is_left() {
+        assert_eq!((erf(ERF_END), erf(-ERF_END)), (1.0, -1.0));
+        for (atoms, gauss_bins) in [(129, 0.75), (65, 0.2), (33, 3.0), (9, 40.0), (2, 0.75)] {
+            let settings = CategoricalSettings { atoms, gauss_bins, support_max: 1e4, ..Default::default() };
+            let codec = Categorical::new(&settings).unwrap();
+            for i in 0..=2000 {
+                let centre = codec.atoms[0] * (1.0 - i as f32 / 1000.0);
+                let width = codec.gauss * std::f32::consts::SQRT_2;
+                let edge = |j: usize| erf((codec.atoms[0] + (j as f32 - 0.5) * codec.spacing - centre) / width);
+                let want: Vec<f32> =
+                    (0..atoms).map(|j| (edge(j + 1) - edge(j)) / (edge(atoms) - edge(0))).collect();
+                let mut got = vec![0.0; atoms];
+                codec.cut_gaussian(centre, &mut got);
+                assert_eq!(got, want, "{settings:?} around {centre}");
+            }
+            let mut lost = vec![0.0; atoms];
+            codec.cut_gaussian(f32::NAN, &mut lost);
+            assert!(lost.iter().all(|t| t.is_nan()));
         }
     }
 

@@ -4,7 +4,7 @@
 //! The group's own constants arrive as macros too; [`source`](super::source) explains them.
 
 use crate::diagnostics::SCORE_RATE;
-use crate::learner::{CORRECTION_FLOOR, CORRECTION_LEVEL, CORRECTION_RATE};
+use crate::learner::{CORRECTION_FLOOR, CORRECTION_LEVEL, CORRECTION_RATE, MIN_PRIORITY};
 use crate::replay::{START, TERMINAL, TRUNCATED};
 use spectral_core::rng::Purpose;
 use spectral_nn::abi::{C_INTEGERS, Const, DevicePtr};
@@ -28,6 +28,8 @@ spectral_nn::device_structs! {
         step_size: f64,
         /// Adam, for this update: 1 / sqrt(1 - beta2^t).
         root_correction: f64,
+        /// The largest priority so far, before its exponent: what a new record gets.
+        largest: f64,
         /// 1 if the next observation begins an episode.
         starting: u32,
         /// 1 if this update changes the agent: it is staged, has something to sample and is finite.
@@ -68,6 +70,20 @@ spectral_nn::device_structs! {
         sums: DevicePtr<f64>,
         /// What moves with every step.
         counters: DevicePtr<Counters>,
+        /// The tree of the records' priorities, `[2][leaves]`; null if the agent draws uniformly.
+        priorities: DevicePtr<f64>,
+        /// Of a minibatch drawn by priority: the norms of the rows' gradients `[BATCH]`,
+        norms: DevicePtr<f64>,
+        /// the rows' records `[BATCH]`,
+        drawn: DevicePtr<u64>,
+        /// and their importance weights `[BATCH]`.
+        importance: DevicePtr<f32>,
+        /// How strongly priorities count.
+        priority_exponent: f64,
+        /// How far the bias of such draws is corrected.
+        importance_exponent: f64,
+        /// Leaves of the tree of priorities.
+        leaves: u64,
         /// The agent's seed.
         seed: u64,
         /// Records that the rings have room for.
@@ -92,6 +108,10 @@ spectral_nn::device_structs! {
         undo_last_layer: u32,
         /// 1 if `frames` lies in the host's memory.
         host_resident: u32,
+        /// 1 if the online network chooses the actions that the target network values.
+        double_q: u32,
+        /// 0, so that nothing pads what follows.
+        unused: u32,
         /// Discount per step.
         discount: f32,
         /// Adam's step size.
@@ -175,6 +195,7 @@ pub fn header() -> String {
         ("CORRECTION_RATE", CORRECTION_RATE),
         ("CORRECTION_LEVEL", CORRECTION_LEVEL),
         ("CORRECTION_FLOOR", CORRECTION_FLOOR),
+        ("MIN_PRIORITY", MIN_PRIORITY),
     ] {
         // As few digits as name the same double.
         let _ = writeln!(text, "#define {name} {value:e}");

@@ -2,6 +2,7 @@
 
 mod bench;
 mod needs;
+mod priorities;
 mod state;
 mod steps;
 
@@ -16,6 +17,7 @@ use crate::lockstep::{Decision, DeviceFailure, ObservationBuffer};
 use crate::replay::Outcome;
 use crate::settings::AgentSettings;
 use needs::shape_of;
+use priorities::Priorities;
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
 use spectral_nn::abi::bytes_of;
@@ -53,6 +55,7 @@ pub struct CudaGroup {
     /// The layers of an update, one after the other; what nobody waits for runs beside it.
     updates: Stream,
     fork: Event,
+    graded: Event,
     join: Event,
     networks: Networks,
     members: Vec<DeviceAgent>,
@@ -89,6 +92,8 @@ pub struct CudaGroup {
 struct DeviceAgent {
     spec: AgentSpec,
     ring: Ring,
+    /// If it draws by priority.
+    priorities: Option<Priorities>,
     counters: Memory,
     /// The codec's online state, frozen state, constants; then the diagnostics' sums.
     doubles: Memory,
@@ -110,6 +115,8 @@ struct AgentMemory<'a> {
 struct Kernels {
     enter: Kernel,
     record: Kernel,
+    /// Before and after an update in which some agents draw by priority.
+    prioritised: Option<[Kernel; 2]>,
     gather: Kernel,
     targets: Kernel,
     gradients: Kernel,
@@ -200,7 +207,11 @@ impl CudaGroup {
         }
         let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
         let (head_at, head_in) = trunk.head();
-        let networks = Networks::new(device, trunk, &outputs, batch, precision).map_err(failed)?;
+        let mut networks = Networks::new(device, trunk, &outputs, batch, precision).map_err(failed)?;
+        let extras = source::Extras::of(specs.iter().map(|spec| (&spec.settings, spec.codec.as_ref())));
+        if extras.double {
+            networks = networks.with_choosing(device).map_err(failed)?;
+        }
         let shape = source::Shape {
             batch,
             n_step,
@@ -210,10 +221,11 @@ impl CudaGroup {
             head_in,
             pitch: networks.pitch(),
             mask_bytes: task.mask_bytes(),
+            extras,
         };
         let codecs: Vec<&dyn Codec> = specs.iter().map(|spec| spec.codec.as_ref()).collect();
         let text = source::build(&shape, &codecs).map_err(|e| DeviceFailure(e.to_string()))?;
-        let kernels = Kernels::new(device, &text.text).map_err(failed)?;
+        let kernels = Kernels::new(device, &text.text, extras).map_err(failed)?;
         let scores = if task.max_player_score == 0 { 0 } else { usize::from(task.max_player_score) + 1 };
         let frame = frame_bytes(task.observation);
         let agents = specs.len();
@@ -222,6 +234,7 @@ impl CudaGroup {
             stream: device.ranked_stream(Rank::First).map_err(failed)?,
             updates: device.ranked_stream(Rank::Second).map_err(failed)?,
             fork: device.mark().map_err(failed)?,
+            graded: device.mark().map_err(failed)?,
             join: device.mark().map_err(failed)?,
             agents: reserve(agents * size_of::<Agent>())?,
             staging: device.pinned(agents * size_of::<Staged>()).map_err(failed)?,
@@ -273,6 +286,10 @@ impl CudaGroup {
             || self.device.free_memory().map_err(failed)?
                 < frames + (small_bytes(task) * capacity) as u64 + MARGIN;
         let ring = Ring::new(&self.device, task, capacity, host_resident).map_err(failed)?;
+        let priorities = match spec.settings.prioritised {
+            true => Some(Priorities::new(&self.device, capacity, self.batch).map_err(failed)?),
+            false => None,
+        };
         let diagnostics = Diagnostics::new(spec.codec.as_ref(), scores);
         let state = spec.codec.init();
         let sums = diagnostics.to_sums();
@@ -280,7 +297,8 @@ impl CudaGroup {
         let memory = self.device.zeros(8 * doubles.len()).map_err(failed)?;
         memory.write(0, &doubles).map_err(failed)?;
         let counters = self.device.zeros(size_of::<Counters>()).map_err(failed)?;
-        counters.write(0, &[Counters { starting: 1, ..Default::default() }]).map_err(failed)?;
+        let fresh = Counters { starting: 1, largest: 1.0, ..Default::default() };
+        counters.write(0, &[fresh]).map_err(failed)?;
         // The initial weights of the same agent on the CPU, from its own code.
         let mut twin =
             Network::new(Cpu::new(), shape.clone(), 1, 1).map_err(|e| DeviceFailure(e.to_string()))?;
@@ -294,6 +312,7 @@ impl CudaGroup {
         self.members.push(DeviceAgent {
             spec,
             ring,
+            priorities,
             counters,
             doubles: memory,
             state,
@@ -309,7 +328,7 @@ impl CudaGroup {
         for (index, member) in self.members.iter().enumerate() {
             let (s, codec) = (&member.spec.settings, &member.spec.codec);
             let place = |doubles: usize| member.doubles.offset(8 * doubles);
-            let (ring, state) = (&member.ring, member.state);
+            let (ring, state, by_priority) = (&member.ring, member.state, member.priorities.as_ref());
             let agent = Agent {
                 online: self.networks.address(Weights::Online, index).into(),
                 target: self.networks.address(Weights::Target, index).into(),
@@ -327,6 +346,13 @@ impl CudaGroup {
                 codec: place(2 * state).into(),
                 sums: place(2 * state + member.constants).into(),
                 counters: member.counters.at().into(),
+                priorities: by_priority.map_or(0, Priorities::tree).into(),
+                norms: by_priority.map_or(0, Priorities::norms).into(),
+                drawn: by_priority.map_or(0, Priorities::drawn).into(),
+                importance: by_priority.map_or(0, Priorities::importance).into(),
+                priority_exponent: s.priority_exponent,
+                importance_exponent: s.importance_exponent,
+                leaves: by_priority.map_or(0, |priorities| priorities.leaves as u64),
                 seed: member.spec.seed,
                 capacity: ring.capacity as u64,
                 parameters: self.networks.parameters(index) as u32,
@@ -339,6 +365,8 @@ impl CudaGroup {
                 error_correction: codec.error_correction().into(),
                 undo_last_layer: codec.undo_last_layer().into(),
                 host_resident: ring.host_resident.into(),
+                double_q: s.double.into(),
+                unused: 0,
                 discount: s.discount as f32,
                 learning_rate: s.learning_rate as f32,
                 beta1: s.adam_beta1 as f32,
@@ -394,17 +422,28 @@ impl CudaGroup {
         let (rows, targets, returns) = (self.rows.at(), self.targets.at(), self.returns.at());
         let stream = &self.updates;
         stream.wait_for(&self.stream, &self.fork)?;
+        if let Some([draw, _]) = &self.kernels.prioritised {
+            self.launch_on(stream, draw, [p, 1, 1], BATCH_THREADS, &[agents, self.staged.at()])?;
+        }
         let planes = nets.planes().map_or(0, Memory::at);
         let args = [agents, rows, self.staged.at(), nets.input().at(), planes];
         self.launch_on(stream, &self.kernels.gather, [self.batch, 2, p], ROW_THREADS, &args)?;
         nets.queue_until_targets(stream, |stream| {
-            let args = [agents, rows, nets.outputs(Pass::Target), targets, returns];
-            self.launch_on(stream, &self.kernels.targets, [p, 1, 1], BATCH_THREADS, &args)
+            let choosing = nets.outputs(Pass::Choosing);
+            let args = [agents, rows, nets.outputs(Pass::Target), targets, returns, choosing];
+            // The last argument is there only if some agents choose by it.
+            let count = args.len() - usize::from(choosing == 0);
+            self.launch_on(stream, &self.kernels.targets, [p, 1, 1], BATCH_THREADS, &args[..count])
         })?;
         nets.queue_head(stream, Pass::Online)?;
         let (last, trunk) = nets.gradients();
         let args = [agents, rows, nets.outputs(Pass::Online), targets, returns, last.at(), trunk.at()];
         self.launch_on(stream, &self.kernels.gradients, [p, 1, 1], BATCH_THREADS, &args)?;
+        if let Some([_, reprioritise]) = &self.kernels.prioritised {
+            // Nobody waits for it but the next step: beside the backward pass.
+            self.stream.wait_for(stream, &self.graded)?;
+            self.launch(reprioritise, [p, 1, 1], BATCH_THREADS, &[agents])?;
+        }
         nets.queue_backward(stream)?;
         self.stream.wait_for(stream, &self.join)
     }
@@ -518,9 +557,13 @@ impl CudaGroup {
 }
 
 impl Kernels {
-    fn new(device: &Device, text: &str) -> Result<Kernels, CudaError> {
+    fn new(device: &Device, text: &str, extras: source::Extras) -> Result<Kernels, CudaError> {
         let module = device.compile("learner", text, false)?;
         Ok(Kernels {
+            prioritised: match extras.prioritised {
+                true => Some([module.kernel("draw")?, module.kernel("reprioritise")?]),
+                false => None,
+            },
             enter: module.kernel("enter")?,
             record: module.kernel("record")?,
             gather: module.kernel("gather")?,

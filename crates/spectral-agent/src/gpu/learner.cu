@@ -61,6 +61,10 @@ enter(Agent* agents, const Staged* staging, const void* seen, Staged* staged, vo
     const Agent agent = agents[blockIdx.x];
     fetch(staging, seen, staged, observations);
     __syncthreads();
+#if PRIORITISED
+    admit(agent, staged[blockIdx.x]);
+    __syncthreads();
+#endif
     complete(agent, staged[blockIdx.x]);
     __syncthreads();
     if (staged[blockIdx.x].active) store(agent, observations, acting_input);
@@ -72,7 +76,42 @@ record(Agent* agents, const Staged* staging, const void* seen, Staged* staged, v
     const Agent agent = agents[blockIdx.x];
     fetch(staging, seen, staged, observations);
     __syncthreads();
+#if PRIORITISED
+    admit(agent, staged[blockIdx.x]);
+    __syncthreads();
+#endif
     complete(agent, staged[blockIdx.x]);
+}
+
+// Whether an agent takes part in an update: it is staged, has something to learn from and is finite.
+static __device__ inline bool takes_part(const Agent& agent, const Staged& staged, const Valid& valid) {
+    return staged.active && valid.end > valid.first && agent.counters->not_finite == 0;
+}
+
+#if PRIORITISED
+// grid P: the minibatches of agents that draw by priority.
+KERNEL(BATCH_THREADS, 1)
+draw(Agent* agents, const Staged* staged) {
+    const Agent agent = agents[blockIdx.x];
+    const u64 newest = agent.counters->newest;
+    const Valid valid = valid_records(agent, newest, agent.counters->floor);
+    if (agent.priorities && takes_part(agent, staged[blockIdx.x], valid)) draw_rows(agent, valid, newest);
+}
+
+// grid P: priorities after an update's gradients.
+KERNEL(BATCH_THREADS, 1)
+reprioritise(Agent* agents) {
+    const Agent agent = agents[blockIdx.x];
+    if (agent.priorities && agent.counters->learns) take_priorities(agent);
+}
+#endif
+
+// The record of a row.
+static __device__ inline u64 drawn_record(const Agent& agent, const Valid& valid, int row) {
+#if PRIORITISED
+    if (agent.priorities) return agent.drawn[row];
+#endif
+    return valid.first + draw_below(agent.seed, agent.counters->updates, row, valid.end - valid.first);
 }
 
 // grid (BATCH, 2, P), in small blocks so that those of 20 agents run all at once: draws a row and writes its stacked state
@@ -83,11 +122,11 @@ gather(Agent* agents, Row* rows, const Staged* staged, void* input, const Elemen
     const Agent agent = agents[p];
     const Valid valid = valid_records(agent, agent.counters->newest, agent.counters->floor);
     // Every block finds out for itself, because blocks run in any order; the first one tells the later kernels.
-    const bool learns = staged[p].active && valid.end > valid.first && agent.counters->not_finite == 0;
+    const bool learns = takes_part(agent, staged[p], valid);
     const bool writes = thread() == 0 && set == 0;
     if (writes && row == 0) agent.counters->learns = learns;
     if (!learns) return;
-    const u64 index = valid.first + draw_below(agent.seed, agent.counters->updates, row, valid.end - valid.first);
+    const u64 index = drawn_record(agent, valid, row);
     const u64 slot = index % agent.capacity;
     Row& drawn = rows[(u64)p * BATCH + row];
     const float discount = agent.discount;
@@ -166,15 +205,22 @@ static __device__ void judge(const Agent& agent, const float* outputs, int actio
     if (lane() == 0) judged = {preference, value};
 }
 
+// By what the next states' actions are chosen: the outputs that are bootstrapped from, or the online network's.
+struct Chooser {
+    const float* outputs;
+    const double* state;
+};
+
 template <class Codec>
-static __device__ void make_targets(const Agent& agent, const Row* rows, const float* outputs, float* targets,
-                                    float* returns, Judged* judged) {
+static __device__ void make_targets(const Agent& agent, const Row* rows, const float* outputs, const Chooser& chooser,
+                                    float* targets, float* returns, Judged* judged) {
     for (int first = 0; first < BATCH; first += HELD_ROWS) {
         const int count = BATCH - first < HELD_ROWS ? BATCH - first : HELD_ROWS;
         for (int item = team(); item < count * ACTIONS; item += teams()) {
             const int row = first + item / ACTIONS;
+            const float* of = chooser.outputs + (u64)row * PITCH;
             const u8* legal = legal_of(agent, rows[row]);
-            judge<Codec>(agent, outputs + (u64)row * PITCH, item % ACTIONS, legal, agent.frozen, judged[item]);
+            judge<Codec>(agent, of, item % ACTIONS, legal, chooser.state, judged[item]);
         }
         __syncthreads();
         for (int held = team(); held < count; held += teams()) {
@@ -207,8 +253,14 @@ static __device__ void change_last_layer(const Agent& agent, const float* scale,
 }
 
 // grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
+// `choosing`: the online networks' outputs for the next states, if some agents choose or compare by them.
 KERNEL(BATCH_THREADS, 1)
-targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns) {
+targets(Agent* agents, const Row* rows, const float* outputs, float* targets, float* returns
+#if DOUBLE_Q
+        ,
+        const float* choosing
+#endif
+) {
     __shared__ Judged judged[HELD_ROWS * ACTIONS];
     __shared__ float scale[MAX_OUTPUTS];
     __shared__ float shift[MAX_OUTPUTS];
@@ -219,9 +271,16 @@ targets(Agent* agents, const Row* rows, const float* outputs, float* targets, fl
     outputs += p * BATCH * PITCH;
     targets += p * BATCH * MAX_OUTPUTS;
     returns += p * BATCH * MAX_ENCODED;
+    Chooser chooser = {outputs, agent.frozen};
+#if DOUBLE_Q
+    if (agent.double_q) chooser = {choosing + p * BATCH * PITCH, agent.online_state};
+#endif
     bool changes = false;
     FOR_CODEC(agent.kind, {
-        make_targets<Codec>(agent, rows, outputs, targets, returns, judged);
+        make_targets<Codec>(agent, rows, outputs, chooser, targets, returns, judged);
+#if DOUBLE_Q
+        Codec::compare(agent, rows, choosing + p * BATCH * PITCH, outputs);
+#endif
         changes = Codec::before_forward(agent, targets, scale, shift);
     })
     __syncthreads();
@@ -238,6 +297,9 @@ struct RowSums {
     int mask;  // 0: the row does not count
     int score;
     int action;
+#if PRIORITISED
+    float importance;
+#endif
 };
 
 template <class Codec>
@@ -267,6 +329,10 @@ static __device__ void sum_row(const Batch& batch, int row, RowSums& sums) {
     sums.mask = mask;
     sums.score = (int)batch.rows[row].player_score;
     sums.action = (int)batch.rows[row].action;
+#if PRIORITISED
+    sums.importance = agent.priorities ? agent.importance[row] : 1.0f;
+    if (agent.priorities) agent.norms[row] = mask ? sqrt(loss) : 0.0;
+#endif
 }
 
 // Diagnostics over the batch. Each sum belongs to one thread, which adds row after row.
@@ -412,7 +478,11 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
             const int output = moves && at < BATCH * PITCH ? at % PITCH - sums[row].action * k : -1;
             g[j] = weighted[j] = 0.0f;
             if (output >= 0 && output < k) {
+#if PRIORITISED
+                g[j] = scale * sums[row].importance * (sums[row].mask ? last[at] : 0.0f);
+#else
                 g[j] = scale * (sums[row].mask ? last[at] : 0.0f);
+#endif
                 weighted[j] = g[j] * weights[output];
             }
         }

@@ -70,8 +70,8 @@ static __device__ inline Valid valid_records(const Agent& agent, u64 newest, u64
     return valid;
 }
 
-// Word pairs of the Philox stream (seed, SAMPLING, update): the r-th number below n.
-static __device__ inline u64 draw_below(u64 seed, u64 update, u32 r, u64 n) {
+// Word pairs of the Philox stream (seed, SAMPLING, update): the r-th.
+static __device__ inline u64 draw_bits(u64 seed, u64 update, u32 r) {
     u32 c0 = r / 2, c1 = SAMPLING, c2 = (u32)update, c3 = (u32)(update >> 32);
     u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
     for (int round = 0; round < 10; round++) {
@@ -83,8 +83,12 @@ static __device__ inline u64 draw_below(u64 seed, u64 update, u32 r, u64 n) {
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    const u64 bits = r % 2 == 0 ? (u64)c0 << 32 | c1 : (u64)c2 << 32 | c3;
-    return __umul64hi(bits, n);
+    return r % 2 == 0 ? (u64)c0 << 32 | c1 : (u64)c2 << 32 | c3;
+}
+
+// The r-th number below n of that stream.
+static __device__ inline u64 draw_below(u64 seed, u64 update, u32 r, u64 n) {
+    return __umul64hi(draw_bits(seed, update, r), n);
 }
 
 // Where the observations of a stack lie, oldest first; null where the episode had not begun.

@@ -34,10 +34,8 @@ impl std::error::Error for Unsupported {}
 
 /// Why these settings cannot be trained on a GPU, if they cannot.
 pub fn unsupported(settings: &AgentSettings) -> Option<String> {
-    let named =
-        [(settings.dueling, "dueling"), (settings.prioritised, "prioritised"), (settings.double, "double")];
-    let (_, name) = named.into_iter().find(|(on, _)| *on)?;
-    Some(format!("{name}=true is not made for GPUs; turn it off, or use --device cpu"))
+    let why = "dueling=true is not made for GPUs; turn it off, or use --device cpu";
+    settings.dueling.then(|| why.into())
 }
 
 /// What all agents of a group have in common.
@@ -59,6 +57,27 @@ pub struct Shape {
     pub pitch: usize,
     /// Bytes of one state's legal actions ([`TaskSpec::mask_bytes`](spectral_env::TaskSpec::mask_bytes)); 0 if all always are.
     pub mask_bytes: usize,
+    /// What some agents do beyond plain Q-learning; the kernels of other groups are compiled without it.
+    pub extras: Extras,
+}
+
+/// What agents may do beyond plain Q-learning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Some agents choose by the online network what the target network values, or compare the two.
+    pub double: bool,
+    /// Some agents draw from replay by priority.
+    pub prioritised: bool,
+}
+
+impl Extras {
+    /// What any of these agents does.
+    pub fn of<'a>(agents: impl IntoIterator<Item = (&'a AgentSettings, &'a dyn Codec)>) -> Extras {
+        agents.into_iter().fold(Extras::default(), |extras, (agent, codec)| Extras {
+            double: extras.double || agent.double || codec.compares(),
+            prioritised: extras.prioritised || agent.prioritised,
+        })
+    }
 }
 
 /// The kernels of one group, and what each agent's `Agent` structure needs of them.
@@ -80,11 +99,19 @@ pub struct Source {
 ///
 /// ```
 /// use spectral_agent::codecs::{Clipped, Codec};
-/// use spectral_agent::gpu::source::{Shape, build};
+/// use spectral_agent::gpu::source::{Extras, Shape, build};
 /// use spectral_env::ObservationSpec;
-/// let observation = ObservationSpec::Vector { len: 4 };
-/// let (actions, pitch, mask_bytes) = (2, 2, 0);
-/// let shape = Shape { batch: 32, n_step: 3, actions, observation, head_at: 80, head_in: 16, pitch, mask_bytes };
+/// let shape = Shape {
+///     batch: 32,
+///     n_step: 3,
+///     actions: 2,
+///     observation: ObservationSpec::Vector { len: 4 },
+///     head_at: 80,
+///     head_in: 16,
+///     pitch: 2,
+///     mask_bytes: 0,
+///     extras: Extras::default(),
+/// };
 /// let source = build(&shape, &[&Clipped, &Clipped])?;
 /// assert_eq!(source.kinds, [0, 0]);
 /// assert!(source.text.contains("struct Clipped"));
@@ -134,6 +161,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
         &abi::header(),
         include_str!("squash.cuh"),
         include_str!("replay.cuh"),
+        include_str!("priorities.cuh"),
         include_str!("codec.cuh"),
     ] {
         text.push_str(part);
@@ -159,6 +187,8 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
 /// | `HEAD_AT`, `HEAD_IN` | where the last layer lies within an agent's parameters, and its inputs: weights `[HEAD_IN][ACTIONS * K]`, then `ACTIONS * K` biases |
 /// | `ROW_BYTES` | the size of a sampled transition with its rewards |
 /// | `MASK_BYTES` | the size of one state's legal actions; 0 if all actions are always legal, and then nothing is kept or read |
+/// | `DOUBLE_Q` | 1 if some agents choose by the online network what the target network values, or compare the two |
+/// | `PRIORITISED` | 1 if some agents draw from replay by priority |
 fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
     let (vector, channels, height, width) = match shape.observation {
         ObservationSpec::Vector { len } => (1, 1, 1, len),
@@ -182,6 +212,8 @@ fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
         ("HEAD_IN", shape.head_in),
         ("ROW_BYTES", abi::row_bytes(shape.n_step)),
         ("MASK_BYTES", shape.mask_bytes),
+        ("DOUBLE_Q", shape.extras.double.into()),
+        ("PRIORITISED", shape.extras.prioritised.into()),
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }
@@ -213,6 +245,7 @@ mod tests {
         head_in: 16,
         pitch: 42,
         mask_bytes: 0,
+        extras: Extras { double: false, prioritised: false },
     };
 
     #[test]

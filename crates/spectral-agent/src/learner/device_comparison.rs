@@ -9,7 +9,7 @@ mod update;
 
 use super::*;
 use crate::gpu::abi::{self, Staged};
-use crate::gpu::source::{Shape, Source, build, unsupported};
+use crate::gpu::source::{Extras, Shape, Source, build, unsupported};
 use crate::testing::{Comparison, Emulator, Runner, Unavailable, Variant};
 use spectral_core::bytes::{StateReader, StateWriter};
 use std::ffi::c_void;
@@ -125,6 +125,7 @@ struct Life {
     observation: ObservationSpec,
     pitch: usize,
     source: Source,
+    extras: Extras,
     names: Vec<String>,
     learners: Vec<Learner>,
     twins: Vec<Twin>,
@@ -170,6 +171,7 @@ impl Life {
             head_in: HIDDEN,
             pitch,
             mask_bytes: task.mask_bytes(),
+            extras: Extras::of(learners.iter().map(|l| (&l.settings, l.codec.as_ref()))),
         };
         let codecs: Vec<&dyn Codec> = learners.iter().map(|l| l.codec.as_ref()).collect();
         let source = build(&shape, &codecs).map_err(|e| e.to_string())?;
@@ -203,6 +205,7 @@ impl Life {
             observations: emulator.buffer(vec![0; population * observation.len()]),
             settled: false,
             emulator,
+            extras: shape.extras,
             source,
             names: variants.into_iter().map(|(name, ..)| name).collect(),
             learners,

@@ -26,6 +26,23 @@ impl SumTree {
         SumTree { leaves, nodes: vec![0.0; 2 * leaves] }
     }
 
+    /// A tree with these leaves, and zeros up to so many.
+    pub fn of(mut values: Vec<f64>, leaves: usize) -> Self {
+        let leaves = leaves.max(values.len()).next_power_of_two();
+        values.resize(leaves, 0.0);
+        let mut nodes = vec![0.0; leaves];
+        nodes.append(&mut values);
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node] + nodes[2 * node + 1];
+        }
+        SumTree { leaves, nodes }
+    }
+
+    /// All nodes: the first is not used, the second is the sum of all, and the children of node n are 2n and 2n + 1.
+    pub fn nodes(&self) -> &[f64] {
+        &self.nodes
+    }
+
     /// The sum of all leaves.
     pub fn total(&self) -> f64 {
         self.nodes[1]
@@ -74,6 +91,7 @@ mod tests {
                 tree.set(i, 100.0);
                 tree.set(i, *v);
             }
+            prop_assert_eq!(&SumTree::of(values.clone(), values.len()), &tree);
             let sum: f64 = values.iter().sum();
             prop_assert!((tree.total() - sum).abs() < 1e-9);
             let mut before = 0.0;

@@ -74,9 +74,17 @@ static float __int_as_float(unsigned bits) {
     return value;
 }
 
+static unsigned __float_as_uint(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static float __uint_as_float(unsigned bits) { return __int_as_float(bits); }
+
 static void call(void* kernel, void** a, unsigned count) {
     typedef void* V;
     switch (count) {
+        case 1: ((void (*)(V))kernel)(a[0]); break;
         case 2: ((void (*)(V, V))kernel)(a[0], a[1]); break;
         case 3: ((void (*)(V, V, V))kernel)(a[0], a[1], a[2]); break;
         case 4: ((void (*)(V, V, V, V))kernel)(a[0], a[1], a[2], a[3]); break;

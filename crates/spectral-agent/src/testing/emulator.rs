@@ -165,7 +165,7 @@ mod gpu {
             arguments: &[*mut c_void],
         ) -> Result<(), CudaError> {
             let threads = match kernel {
-                "targets" | "gradients" => BATCH_THREADS,
+                "targets" | "gradients" | "draw" | "reprioritise" => BATCH_THREADS,
                 "gather" => ROW_THREADS,
                 _ => AGENT_THREADS,
             };

@@ -64,6 +64,8 @@ mod emulator;
 pub(crate) use emulator::Emulator;
 
 use crate::codecs::Codec;
+#[cfg(feature = "cuda")]
+use crate::gpu::source::Extras;
 use crate::learner::device_comparison;
 use crate::settings::AgentSettings;
 use spectral_env::ObservationSpec;
@@ -231,7 +233,7 @@ pub fn compile_device_code(
     observation: ObservationSpec,
     batch: usize,
 ) -> Result<Compilation, String> {
-    compile(codecs, observation, batch, false)
+    compile_device_code_with(codecs, observation, batch, false, Extras::default())
 }
 
 /// As [`compile_device_code`], for a task that says which actions are legal.
@@ -241,15 +243,18 @@ pub fn compile_masked_device_code(
     observation: ObservationSpec,
     batch: usize,
 ) -> Result<Compilation, String> {
-    compile(codecs, observation, batch, true)
+    compile_device_code_with(codecs, observation, batch, true, Extras::default())
 }
 
+/// As [`compile_device_code`], for agents that do more than plain Q-learning, and on a task that says which actions are legal if it
+/// is `masked`.
 #[cfg(feature = "cuda")]
-fn compile(
+pub fn compile_device_code_with(
     codecs: &[&dyn Codec],
     observation: ObservationSpec,
     batch: usize,
     masked: bool,
+    extras: Extras,
 ) -> Result<Compilation, String> {
     use crate::gpu::source::{Shape, build};
     const ACTIONS: usize = 18;
@@ -258,7 +263,8 @@ fn compile(
     let pitch = ACTIONS * outputs;
     let mask_bytes = if masked { ACTIONS.div_ceil(8) } else { 0 };
     let (n_step, head_at, head_in) = (3, 0, 512);
-    let shape = Shape { batch, n_step, actions: ACTIONS, observation, head_at, head_in, pitch, mask_bytes };
+    let actions = ACTIONS;
+    let shape = Shape { batch, n_step, actions, observation, head_at, head_in, pitch, mask_bytes, extras };
     let source = build(&shape, codecs).map_err(|e| e.to_string())?;
     if !spectral_nn::cuda::has_compiler() {
         if std::env::var("SPECTRAL_ORACLES").is_ok_and(|value| value == "1") {

@@ -48,6 +48,8 @@ pub enum Pass {
     Online,
     /// The target networks, on the states that followed.
     Target,
+    /// The online networks, on the states that followed: double Q-learning chooses actions by them.
+    Choosing,
 }
 
 /// The networks of a population, of one trunk and with heads of their own widths, for one size of minibatch.
@@ -69,6 +71,8 @@ pub struct Networks {
     planes: Option<Memory>,
     acting_input: Memory,
     training: Vec<Stage>,
+    /// Of [`Pass::Choosing`]; none unless it was asked for.
+    choosing: Vec<Stage>,
     acting: Vec<Stage>,
     backward: Vec<Backward>,
     last: Memory,
@@ -87,6 +91,14 @@ struct Stage {
     output: Memory,
     workspace: Memory,
     tickets: Memory,
+}
+
+/// Whose forward pass a launch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stages {
+    Training,
+    Choosing,
+    Acting,
 }
 
 impl Stage {
@@ -203,6 +215,7 @@ impl Networks {
             planes,
             acting_input: device.zeros(agents * input)?,
             training,
+            choosing: Vec::new(),
             acting,
             backward,
             last: device.zeros(4 * agents * batch * pitch)?,
@@ -212,6 +225,18 @@ impl Networks {
             sides: [device.stream()?, device.stream()?, device.stream()?],
             plan,
         })
+    }
+
+    /// Makes room for [`Pass::Choosing`], which [`queue_until_targets`](Self::queue_until_targets) then queues too.
+    pub fn with_choosing(mut self, device: &Device) -> Result<Networks, CudaError> {
+        let agents = self.plan.agents();
+        let stage = |(stage, plan): (&Stage, &LayerPlan)| {
+            // The outputs of one of two passes; the kernels are the same.
+            let bytes = stage.output.len() / (2 * agents);
+            Stage::new(device, stage.kernel.clone(), &plan.forward, agents, bytes)
+        };
+        self.choosing = self.training.iter().zip(&self.plan.layers).map(stage).collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// Tells the kernels where each network's numbers of Adam will be; to be called once, before any pass.
@@ -309,15 +334,24 @@ impl Networks {
         self.pitch
     }
 
-    /// The address of a pass's outputs: `[agent][sample][pitch]`.
+    /// The address of a pass's outputs: `[agent][sample][pitch]`; 0 for a pass that was not asked for.
     pub fn outputs(&self, pass: Pass) -> u64 {
         let half = 4 * self.plan.agents() * self.plan.batch * self.pitch;
-        self.output_memory().offset(if pass == Pass::Target { half } else { 0 })
+        match pass {
+            Pass::Online => self.output_memory().at(),
+            Pass::Target => self.output_memory().offset(half),
+            Pass::Choosing => self.choosing_memory().map_or(0, Memory::at),
+        }
     }
 
     /// Both passes' outputs, the online networks' first.
     pub fn output_memory(&self) -> &Memory {
         &self.training[self.training.len() - 1].output
+    }
+
+    /// The outputs of [`Pass::Choosing`], if it was asked for.
+    pub fn choosing_memory(&self) -> Option<&Memory> {
+        self.choosing.last().map(|stage| &stage.output)
     }
 
     /// The outputs for the observations to act on: `[agent][pitch]`.
@@ -334,17 +368,32 @@ impl Networks {
     /// Queues the hidden layers of both networks, online on the states and target on the next states.
     pub fn queue_hidden(&self, stream: &Stream) -> Result<(), CudaError> {
         let hidden = self.training.len() - 1;
-        (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, 2 * self.plan.agents()))
+        let networks = 2 * self.plan.agents();
+        (0..hidden).try_for_each(|l| self.queue_forward(stream, Stages::Training, l, 0, networks))
     }
 
     /// Queues everything up to the online networks' last hidden layer: the hidden layers of both networks, the target
-    /// networks' head, and what `targets` queues, on the stream that it is given, once that is done.
+    /// networks' head, the whole of [`Pass::Choosing`] if there is one, and what `targets` queues, on the stream that it is
+    /// given, once that is done.
     pub fn queue_until_targets(
         &self,
         stream: &Stream,
         targets: impl FnOnce(&Stream) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         let agents = self.plan.agents();
+        let chooser = &self.sides[1];
+        if !self.choosing.is_empty() {
+            // Beside the others, as they are beside each other: a kernel's end is filled by the next of another pass.
+            chooser.wait_for(stream, &self.forks[1])?;
+            (0..self.choosing.len())
+                .try_for_each(|l| self.queue_forward(chooser, Stages::Choosing, l, 0, agents))?;
+        }
+        let targets = |stream: &Stream| {
+            if !self.choosing.is_empty() {
+                stream.wait_for(chooser, &self.joins[1])?;
+            }
+            targets(stream)
+        };
         if !passes_apart(agents) {
             self.queue_hidden(stream)?;
             self.queue_head(stream, Pass::Target)?;
@@ -353,17 +402,17 @@ impl Networks {
         let hidden = self.training.len() - 1;
         let side = &self.sides[0];
         side.wait_for(stream, &self.forks[0])?;
-        (0..hidden).try_for_each(|l| self.queue_forward(side, &self.training, l, agents, agents))?;
-        (0..hidden).try_for_each(|l| self.queue_forward(stream, &self.training, l, 0, agents))?;
+        (0..hidden).try_for_each(|l| self.queue_forward(side, Stages::Training, l, agents, agents))?;
+        (0..hidden).try_for_each(|l| self.queue_forward(stream, Stages::Training, l, 0, agents))?;
         self.queue_head(side, Pass::Target)?;
         targets(side)?;
         stream.wait_for(side, &self.joins[0])
     }
 
-    /// Queues the head of one of the networks, after [`queue_hidden`](Self::queue_hidden).
+    /// Queues the head of one of the two networks, after [`queue_hidden`](Self::queue_hidden).
     pub fn queue_head(&self, stream: &Stream, pass: Pass) -> Result<(), CudaError> {
         let first = if pass == Pass::Target { self.plan.agents() } else { 0 };
-        self.queue_forward(stream, &self.training, self.training.len() - 1, first, self.plan.agents())
+        self.queue_forward(stream, Stages::Training, self.training.len() - 1, first, self.plan.agents())
     }
 
     /// Queues the online networks' pass over the observations to act on. Its first kernel may start before the one queued
@@ -371,28 +420,33 @@ impl Networks {
     /// parameters, and must have been launched after all that does.
     pub fn queue_acting(&self, stream: &Stream) -> Result<(), CudaError> {
         (0..self.acting.len())
-            .try_for_each(|l| self.queue_forward(stream, &self.acting, l, 0, self.plan.agents()))
+            .try_for_each(|l| self.queue_forward(stream, Stages::Acting, l, 0, self.plan.agents()))
     }
 
     fn queue_forward(
         &self,
         stream: &Stream,
-        stages: &[Stage],
+        stages: Stages,
         l: usize,
         first: usize,
         networks: usize,
     ) -> Result<(), CudaError> {
-        let acting = std::ptr::eq(stages.as_ptr(), self.acting.as_ptr());
-        let own_input = if acting { &self.acting_input } else { self.minibatch() };
+        let acting = stages == Stages::Acting;
+        let (stages, own_input) = match stages {
+            Stages::Training => (&self.training, self.minibatch().at()),
+            // The second half of the minibatch, the next states, for networks that count from the first: online ones.
+            Stages::Choosing => (&self.choosing, self.minibatch().offset(self.minibatch().len() / 2)),
+            Stages::Acting => (&self.acting, self.acting_input.at()),
+        };
         let (stage, layer) = (&stages[l], self.plan.trunk.layer(l));
-        let input = if l == 0 { own_input } else { &stages[l - 1].output };
+        let input = if l == 0 { own_input } else { stages[l - 1].output.at() };
         let pitch = if layer.filters == 0 { self.pitch } else { layer.filters };
         let shape = of_networks(&stage.shape, networks);
         let args = [
             (&self.nets).into(),
             Arg::Int(self.plan.agents() as i32),
             Arg::Int(first as i32),
-            input.into(),
+            Arg::At(input),
             (&stage.output).into(),
             Arg::Int(pitch as i32),
             Arg::Float(self.scale_of(l)),

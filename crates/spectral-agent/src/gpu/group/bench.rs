@@ -13,7 +13,11 @@ impl CudaGroup {
         let write = || {
             let mut counters = Counters { newest, starting: 0, ..self.counters(agent)? };
             counters.floor = 0;
-            self.members[agent].counters.write(0, &[counters])
+            let member = &self.members[agent];
+            if let Some(priorities) = &member.priorities {
+                priorities.write(vec![1.0; newest.min(member.ring.capacity as u64) as usize])?;
+            }
+            member.counters.write(0, &[counters])
         };
         write().map_err(failed)?;
         let ring = &mut self.members[agent].ring;

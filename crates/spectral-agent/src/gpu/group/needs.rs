@@ -1,10 +1,11 @@
 //! What a group needs of a device, and what no device offers.
 
-use super::{AgentSpec, MARGIN};
+use super::{AgentSpec, MARGIN, priorities};
 use crate::gpu::ring::{frame_bytes, small_bytes};
 use crate::gpu::source::{MAX_ROWS, unsupported};
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
+use crate::settings::AgentSettings;
 use spectral_env::TaskSpec;
 use spectral_nn::Architecture;
 use spectral_nn::cuda::{Precision, Trunk};
@@ -22,7 +23,11 @@ pub fn memory_bytes(
     let trunk = Trunk::new(first).map_err(|e| DeviceFailure(e.to_string()))?;
     let networks = trunk.memory_bytes(&outputs, specs[0].settings.batch, precision);
     let small = small_bytes(task) as u64;
-    let rings: u64 = specs.iter().map(|spec| small * spec.settings.replay as u64).sum();
+    let ring = |s: &AgentSettings| {
+        let priorities = if s.prioritised { priorities::bytes(s.replay, s.batch) } else { 0 };
+        small * s.replay as u64 + priorities as u64
+    };
+    let rings: u64 = specs.iter().map(|spec| ring(&spec.settings)).sum();
     let frame = frame_bytes(task.observation) as u64;
     let frames = specs.iter().map(|spec| spec.settings.replay as u64 * frame).collect();
     Ok((networks + rings + MARGIN, frames))

@@ -64,6 +64,10 @@ impl CudaGroup {
         // As `Replay::save`.
         out.u64(counters.newest);
         out.bool(counters.starting != 0);
+        if let Some(priorities) = &self.members[agent].priorities {
+            out.f64(counters.largest);
+            out.f64s(&priorities.read()?);
+        }
         Ok(())
     }
 
@@ -80,6 +84,11 @@ impl CudaGroup {
         let mut diagnostics = self.members[agent].diagnostics.clone();
         diagnostics.restore(from)?;
         let (newest, starting) = (from.u64()?, u32::from(from.bool()?));
+        let member = &self.members[agent];
+        let (largest, leaves) = match &member.priorities {
+            Some(_) => (from.f64()?, exact(from.f64s()?, member.ring.capacity, "priorities")?),
+            None => (1.0, Vec::new()),
+        };
         self.stream.synchronise().map_err(lost)?;
         for (which, values) in [
             (Weights::Online, &online),
@@ -92,7 +101,10 @@ impl CudaGroup {
         self.set_diagnostics(agent, &diagnostics).map_err(lost)?;
         let member = &mut self.members[agent];
         member.doubles.write(0, &[online_state, frozen].concat()).map_err(lost)?;
-        let counters = Counters { newest, starting, updates, error_magnitude, ..Default::default() };
+        if let Some(priorities) = &member.priorities {
+            priorities.write(leaves).map_err(lost)?;
+        }
+        let counters = Counters { newest, starting, updates, error_magnitude, largest, ..Default::default() };
         member.counters.write(0, &[counters]).map_err(lost)?;
         (member.ring.newest, member.ring.floor) = (newest, 0);
         Ok(())

@@ -154,6 +154,9 @@ impl Group for CudaGroup {
         let _ = counters.write(offset_of!(Counters, floor), &[floor]);
         if all {
             let _ = counters.write(offset_of!(Counters, starting), &[1u32]);
+            if let Some(priorities) = &self.members[agent].priorities {
+                let _ = priorities.write(Vec::new());
+            }
         }
     }
 

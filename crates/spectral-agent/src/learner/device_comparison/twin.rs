@@ -1,6 +1,6 @@
 //! An agent as the device holds it.
 
-use super::CAPACITY;
+use super::{BATCH, CAPACITY};
 use crate::gpu::abi;
 use crate::learner::Learner;
 use crate::testing::Emulator;
@@ -25,6 +25,11 @@ pub(super) struct Twin {
     pub frozen: &'static mut [f64],
     pub codec: &'static mut [f64],
     pub sums: &'static mut [f64],
+    /// Empty if the agent draws uniformly.
+    pub priorities: &'static mut [f64],
+    pub norms: &'static mut [f64],
+    pub drawn: &'static mut [u64],
+    pub importance: &'static mut [f32],
     pub counters: &'static mut [abi::Counters],
 }
 
@@ -47,7 +52,12 @@ impl Twin {
             frozen: emulator.buffer(learner.codec.init()),
             codec: emulator.buffer(constants.to_vec()),
             sums: emulator.buffer(learner.diagnostics.to_sums()),
-            counters: emulator.buffer(vec![abi::Counters { starting: 1, ..Default::default() }]),
+            priorities: emulator
+                .buffer(learner.priorities.as_ref().map_or(vec![], |p| p.tree.nodes().to_vec())),
+            norms: emulator.buffer(vec![f64::NAN; BATCH]),
+            drawn: emulator.buffer(vec![u64::MAX; BATCH]),
+            importance: emulator.buffer(vec![f32::NAN; BATCH]),
+            counters: emulator.buffer(vec![abi::Counters { starting: 1, largest: 1.0, ..Default::default() }]),
         }
     }
 
@@ -78,6 +88,13 @@ impl Twin {
             codec: at(self.codec),
             sums: at(self.sums),
             counters: at(self.counters),
+            priorities: if self.priorities.is_empty() { DevicePtr::default() } else { at(self.priorities) },
+            norms: at(self.norms),
+            drawn: at(self.drawn),
+            importance: at(self.importance),
+            priority_exponent: settings.priority_exponent,
+            importance_exponent: settings.importance_exponent,
+            leaves: self.priorities.len() as u64 / 2,
             seed: learner.seed,
             capacity: CAPACITY as u64,
             parameters: self.online.len() as u32,
@@ -90,6 +107,8 @@ impl Twin {
             error_correction: codec.error_correction().into(),
             undo_last_layer: codec.undo_last_layer().into(),
             host_resident: 0,
+            double_q: settings.double.into(),
+            unused: 0,
             discount: settings.discount as f32,
             learning_rate: settings.learning_rate as f32,
             beta1: settings.adam_beta1 as f32,

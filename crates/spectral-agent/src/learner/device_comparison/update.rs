@@ -14,16 +14,14 @@ impl Life {
         from_bytes(&bytes).expect("as many bytes as there are")
     }
 
-    /// Outputs of the agents that learn, as the device's networks would leave them; garbage elsewhere.
-    fn outputs(&mut self, which: Which) -> &'static mut [f32] {
+    /// Outputs of the agents that learn, as the device's networks would leave them, for the states or for the next ones; garbage
+    /// elsewhere.
+    fn outputs(&mut self, which: Which, next: bool) -> &'static mut [f32] {
         let all = self.emulator.buffer(vec![f32::NAN; self.learners.len() * BATCH * self.pitch]);
         for (p, learner) in
             self.learners.iter_mut().enumerate().filter(|(p, _)| self.twins[*p].counters().learns == 1)
         {
-            let stacks = match which {
-                Which::Online => &learner.buffers.states,
-                Which::Target => &learner.buffers.next_states,
-            };
+            let stacks = if next { &learner.buffers.next_states } else { &learner.buffers.states };
             let width = self.task.actions.len() * learner.codec.outputs();
             let outputs = learner.network.forward(which, stacks.samples(), BATCH);
             for (row, values) in outputs.chunks_exact(width).enumerate() {
@@ -38,6 +36,10 @@ impl Life {
     }
 
     fn gather_with(&mut self, planes: *mut c_void) -> Result<(), String> {
+        if self.extras.prioritised {
+            let arguments = [pointer(self.agents), pointer(self.staged)];
+            self.emulator.launch("draw", [self.learners.len(), 1, 1], arguments)?;
+        }
         let (agents, rows, staged) = (pointer(self.agents), pointer(self.rows), pointer(self.staged));
         let arguments = [agents, rows, staged, pointer(self.input), planes];
         self.emulator.launch("gather", [BATCH, 2, self.learners.len()], arguments)
@@ -98,7 +100,7 @@ impl Life {
             (0..population).filter(|&p| self.twins[p].counters().learns == 1).collect();
         self.check_planes(&learning)?;
         let (targets, returns) = self.targets(&learning)?;
-        let online = self.outputs(Which::Online);
+        let online = self.outputs(Which::Online, false);
         if let Some(p) = poisoned {
             online[p * BATCH * self.pitch..][..self.pitch].fill(f32::INFINITY);
         }
@@ -114,6 +116,9 @@ impl Life {
             pointer(trunk),
         ];
         self.emulator.launch("gradients", [population, 1, 1], arguments)?;
+        if self.extras.prioritised {
+            self.emulator.launch("reprioritise", [population, 1, 1], [pointer(self.agents)])?;
+        }
         for p in 0..population {
             let own = p * BATCH * self.pitch..(p + 1) * BATCH * self.pitch;
             let (last, trunk) = (&last[own.clone()], &trunk[own]);
@@ -139,13 +144,21 @@ impl Life {
     /// Targets and encoded returns on both sides, as the device left them; and what codecs do before the online forward pass.
     fn targets(&mut self, learning: &[usize]) -> Result<(&'static mut [f32], &'static mut [f32]), String> {
         let population = self.learners.len();
-        let next = self.outputs(Which::Target);
+        let next = self.outputs(Which::Target, true);
         let (k, e) = (self.source.max_outputs, self.source.max_encoded);
         let targets = self.emulator.buffer(vec![7.0f32; population * BATCH * k]);
         let returns = self.emulator.buffer(vec![7.0f32; population * BATCH * e]);
-        let arguments =
-            [pointer(self.agents), pointer(self.rows), pointer(next), pointer(targets), pointer(returns)];
-        self.emulator.launch("targets", [population, 1, 1], arguments)?;
+        let (agents, rows) = (pointer(self.agents), pointer(self.rows));
+        let [next, to, encoded] = [pointer(next), pointer(targets), pointer(returns)];
+        let grid = [population, 1, 1];
+        match self.extras.double {
+            true => {
+                let choosing = self.outputs(Which::Online, true);
+                let arguments = [agents, rows, next, to, encoded, pointer(choosing)];
+                self.emulator.launch("targets", grid, arguments)?;
+            }
+            false => self.emulator.launch("targets", grid, [agents, rows, next, to, encoded])?,
+        }
         for &p in learning {
             let learner = &mut self.learners[p];
             learner.make_targets();
@@ -185,6 +198,9 @@ impl Life {
             let sample = (population + p) * BATCH + row;
             self.check_stack("a next state", self.input, sample, (&b.next_states, row))?;
         }
+        if self.learners[p].priorities.is_some() {
+            self.same(p, "importance weights", &wide(self.twins[p].importance), &wide(&b.importance))?;
+        }
         Ok(())
     }
 
@@ -204,6 +220,10 @@ impl Life {
         self.same(p, "the codec's state", twin.online_state, &learner.online_state)?;
         let counters = *twin.counters();
         self.same(p, "the error's magnitude", &[counters.error_magnitude], &[learner.error_magnitude])?;
+        if let Some(priorities) = &learner.priorities {
+            self.same(p, "priorities", twin.priorities, priorities.tree.nodes())?;
+            self.same(p, "the largest priority", &[counters.largest], &[priorities.largest])?;
+        }
         self.same(p, "diagnostics", twin.sums, &learner.diagnostics.to_sums())?;
         self.learners[p].descend();
         let learner = &self.learners[p];
@@ -216,6 +236,11 @@ impl Life {
         self.same(p, "Adam", &[counters.step_size, counters.root_correction], &[rate, root])?;
         let online = self.learners[p].network.parameters(Which::Online, 0);
         self.twins[p].online.copy_from_slice(online);
+        if let Some(priorities) = &self.learners[p].priorities {
+            // What differs by a rounding must not add up to another draw.
+            self.twins[p].priorities.copy_from_slice(priorities.tree.nodes());
+            self.twins[p].counters[0].largest = priorities.largest;
+        }
         Ok(())
     }
 }
