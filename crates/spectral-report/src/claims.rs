@@ -48,7 +48,8 @@ pub struct Claim {
     pub rule: Rule,
 }
 
-/// How a claim is decided. All scores are final scores: means of the last tenth of a seed's training episodes.
+/// How a claim is decided. All scores are final scores: means of the training episodes that end in the last tenth of
+/// a seed's frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]

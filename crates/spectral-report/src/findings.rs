@@ -191,7 +191,7 @@ fn unlearned_note(task: &Task<'_>) -> Option<String> {
     for agent in task.agents.iter().filter(|agent| !agent.finished.is_empty()) {
         let row = task.row(&agent.name)?;
         let first: Option<Vec<f64>> =
-            agent.finished.iter().map(|run| stats::first_score(&run.episodes)).collect();
+            agent.finished.iter().map(|run| stats::first_score(&run.episodes, run.frames)).collect();
         let first = first?;
         if stats::cautious_difference(&row.per_seed, &first, 0.95)?.low > 0.0 {
             return None;

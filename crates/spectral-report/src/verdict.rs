@@ -3,7 +3,7 @@
 use crate::analysis::{Agent, Task};
 use crate::claims::{Claim, Judgement, Rule, TdErrors, Verdict};
 use crate::format::{number, short_count};
-use crate::stats::{self, FEW_SEEDS, Interval};
+use crate::stats::{self, Interval};
 use crate::td_verdict::{ending, last_errors, stability};
 
 const LEVEL: f64 = 0.95;
@@ -64,14 +64,6 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
             " The runs end at {} frames, before the {} that the claim is about.",
             short_count(frames as f64),
             short_count(claim.min_frames as f64)
-        ));
-    }
-    let few =
-        claim.agents().iter().filter_map(|name| task.row(name)).any(|row| row.per_seed.len() < FEW_SEEDS);
-    if few && claim.rule.td_errors().is_none() {
-        reason.push_str(&format!(
-            " With fewer than {FEW_SEEDS} seeds Welch’s t interval {} to be clear as well as the bootstrap’s.",
-            if verdict == Verdict::Undecided { "has" } else { "had" }
         ));
     }
     judgement(ours, verdict, reason)

@@ -89,7 +89,7 @@ fn final_scores_decide_in_both_directions() {
             (par("clipped", "spectral"), Agree, &[]),
             (par("spectral", "clipped"), Differ, &["by more than 2.0"]),
             (format!("{}\nmargin = 0", par("spectral", "twin")), Undecided, &["or not"]),
-            (alike.to_owned(), Agree, &["differ by less than"]),
+            (format!("{alike}\nmargin = 0.15"), Agree, &["differ by less than"]),
             (alike.replace("twin", "clipped"), Differ, &["differ by more than"]),
             (format!("{alike}\nmargin = 0.02"), Undecided, &["or not"]),
             (value("final_above", "spectral", 0.0), Agree, &["spectral ends above 0"]),
@@ -157,23 +157,35 @@ fn a_flat_curve_that_ends_early_decides_nothing() {
 }
 
 #[test]
-fn two_seeds_must_be_clear_by_students_interval_too() {
+fn seeds_must_be_clear_by_students_interval_too() {
     let root = tempfile::tempdir().unwrap();
-    let pair = |agent: &'static str, ends: [f64; 2]| {
-        let seeded = ends.into_iter().enumerate();
-        seeded.map(move |(seed, to)| member(agent, seed as u64, (0.0, to, 20_000.0), 0.1, FRAMES))
+    let group = |agent: &'static str, ends: &[f64]| -> Vec<SyntheticAgent> {
+        let seeded = ends.iter().enumerate();
+        seeded.map(|(seed, to)| member(agent, seed as u64, (0.0, *to, 20_000.0), 0.1, FRAMES)).collect()
     };
     // All of one agent's seeds lie above all of the other's, so the bootstrap's interval is clear of zero; but with
     // a spread like this two seeds prove nothing.
-    let members: Vec<SyntheticAgent> =
-        pair("wide", [4.0, 10.0]).chain(pair("low", [2.0, 3.0])).chain(pair("far", [60.0, 61.0])).collect();
+    let mut members = group("wide", &[4.0, 10.0]);
+    members.extend(group("low", &[2.0, 3.0]));
+    members.extend(group("far", &[60.0, 61.0]));
+    // Five seeds whose mean the bootstrap puts between 0.4 and 5.2, and Student between −0.5 and 6.2.
+    members.extend(group("five", &[0.5, 0.6, 0.9, 6.0, 6.2]));
+    members.extend(group("even", &[0.0, 0.1, 0.0, -0.1, 0.05]));
     write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, false, &members);
-    let claim = |better: &str| format!("kind = \"higher_final\"\nbetter = \"{better}\"\nworse = [\"low\"]");
+    let claim = |better: &str, worse: &str| {
+        format!("kind = \"higher_final\"\nbetter = \"{better}\"\nworse = [\"{worse}\"]")
+    };
     expect(
         root.path(),
         &[
-            (claim("wide"), Verdict::Undecided, &["includes zero", "seeds Welch’s t interval has to"]),
-            (claim("far"), Verdict::Agree, &["fewer than 5 seeds Welch’s t interval had to"]),
+            (claim("wide", "low"), Verdict::Undecided, &["includes zero"]),
+            (claim("far", "low"), Verdict::Agree, &[]),
+            (claim("five", "even"), Verdict::Undecided, &["probability of improvement 1.00, includes zero"]),
+            (
+                "kind = \"final_above\"\nagents = [\"five\"]\nvalue = 0".to_owned(),
+                Verdict::Undecided,
+                &["either side of 0"],
+            ),
         ],
     );
 }
