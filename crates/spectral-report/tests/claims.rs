@@ -123,12 +123,17 @@ fn what_was_not_run_or_has_not_finished_decides_nothing() {
 fn a_flat_curve_that_ends_early_decides_nothing() {
     let root = tempfile::tempdir().unwrap();
     five_agents(root.path());
+    write_run(&root.path().join("runs/half"), "pong-mini", FRAMES, true, &seeds("half", 5, -10.0, 4.0));
+    write_run(&root.path().join("runs/harder"), "pong-harder", FRAMES, true, &seeds("half", 5, -10.0, -10.0));
     let below = "kind = \"final_below\"\nagents = [\"compressed\"]\nvalue = 0";
-    let higher =
-        "kind = \"higher_final\"\nbetter = \"spectral\"\nworse = [\"compressed\"]\nmin_frames = 100_000_000";
+    let higher = |worse: &str| {
+        format!(
+            "kind = \"higher_final\"\nbetter = \"spectral\"\nworse = [\"{worse}\"]\nmin_frames = 100_000_000"
+        )
+    };
     let lower =
         "kind = \"higher_final\"\nbetter = \"compressed\"\nworse = [\"spectral\"]\nmin_frames = 100_000_000";
-    use Verdict::{Agree, Undecided};
+    use Verdict::{Agree, Differ, Undecided};
     expect(
         root.path(),
         &[
@@ -140,9 +145,30 @@ fn a_flat_curve_that_ends_early_decides_nothing() {
             ),
             (format!("{below}\nmin_frames = 60_000"), Agree, &[]),
             // An agent that has risen is judged, and the reader is told how short the runs are.
-            (higher.to_owned(), Agree, &["The runs end at 60k frames, before the 100M"]),
+            (higher("half"), Agree, &["The runs end at 60k frames, before the 100M"]),
+            // It says nothing of agents that may still rise.
+            (
+                higher("compressed"),
+                Undecided,
+                &["spectral ends above compressed", "the curve of compressed is flat on pong-mini and may still"],
+            ),
+            (
+                higher("half\", \"compressed"),
+                Undecided,
+                &["compressed is flat", "In agreement: spectral ends above half by"],
+            ),
+            (higher("compressed").replace("100_000_000", "60_000"), Agree, &[]),
+            (higher("compressed").replace("higher", "on_par"), Undecided, &["may still rise"]),
             // The same rise counts as flat if the claim says that it is small.
-            (format!("{higher}\nflat_within = 30"), Undecided, &["flat so far"]),
+            (format!("{}\nflat_within = 30", higher("half")), Undecided, &["curve of spectral is flat so far"]),
+            // What lies behind already need not rise to stay behind.
+            (higher("clipped"), Differ, &["spectral ends below clipped"]),
+            (
+                "kind = \"higher_on_task\"\nagents = [\"half\"]\nthan = [\"pong-harder\"]\nmin_frames = 100_000_000"
+                    .to_owned(),
+                Undecided,
+                &["half is flat on pong-harder and may still rise"],
+            ),
             // One that has risen and is still low may rise further.
             (
                 "kind = \"final_below\"\nagents = [\"spectral\"]\nvalue = 15\nmin_frames = 100_000"
