@@ -97,14 +97,14 @@ fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
             let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, of.scores));
             errors.sort_by(f64::total_cmp);
             parts.push(match errors.as_slice() {
-                [] => format!("{name} met none of the scores"),
+                [] => format!("{name} meets none of the scores"),
                 [low, .., high] => format!("{name} {} to {}%", number(*low), number(*high)),
                 [one] => format!("{name} {}%", number(*one)),
             });
         }
         let [first, last] = of.scores;
         return format!(
-            "TD error after {after} frames at the player’s scores {first} to {last}: {}.",
+            "TD error after {after} frames at the player’s scores {first} to {last}, lowest and highest of all seeds: {}.",
             parts.join("; ")
         );
     }

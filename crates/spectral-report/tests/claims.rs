@@ -229,10 +229,22 @@ fn td_errors_decide_score_by_score() {
     expect(
         root.path(),
         &[
-            (td("td_error_below", "clipped", 50.0, "[0, 3]"), Agree, &["at 4 of the 4 scores"]),
-            (td("td_error_below", "clipped", 0.1, "[0, 3]"), Differ, &["at 0 of the 4 scores"]),
+            (
+                td("td_error_below", "clipped", 50.0, "[0, 3]"),
+                Agree,
+                &["at all of the 4 scores from 0 to 3 in 5 of 5 seeds", "at 20 of 20"],
+            ),
+            (
+                td("td_error_below", "clipped", 0.1, "[0, 3]"),
+                Differ,
+                &["in 0 of 5 seeds, and does not at more than half of them in 5;", "at 0 of 20"],
+            ),
             // An agent that does not learn never meets the high scores: its errors there count as high.
-            (high.clone(), Agree, &["at 0 of the 11"]),
+            (
+                high.clone(),
+                Agree,
+                &["above 5% at all of the 11 scores from 10 to 20 in 5 of 5 seeds", "at 0 of 55"],
+            ),
             (format!("{high}\nmin_frames = 1_000_000"), Undecided, &["may still fall"]),
             (
                 format!("task = \"pong-easier\"\n{high}"),
@@ -245,8 +257,75 @@ fn td_errors_decide_score_by_score() {
     let ours = judge(root.path(), &[on_task]).remove(0).ours;
     assert!(ours.contains("on pong-mini; compressed ") && ours.contains("on pong-easier"), "{ours}");
     let judged = &judge(root.path(), &[td("td_error_below", "clipped", 50.0, "[0, 3]")])[0];
-    let begins = "TD error after 60k frames at the player’s scores 0 to 3: clipped";
+    let begins =
+        "TD error after 60k frames at the player’s scores 0 to 3, lowest and highest of all seeds: clipped";
     assert!(judged.ours.starts_with(begins), "{}", judged.ours);
+}
+
+#[test]
+fn td_errors_are_judged_seed_by_seed() {
+    let root = tempfile::tempdir().unwrap();
+    let members: Vec<SyntheticAgent> =
+        ["one", "most", "gone"].into_iter().flat_map(|agent| seeds(agent, 3, -10.0, 8.0)).collect();
+    write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, true, &members);
+    // Errors of 3% or of 40% at two scores. The targets of the first seed are a thousand times those of the others, so that
+    // it alone would decide if errors and targets were added up. `gone` no longer meets the scores in its last seed.
+    for member in &members {
+        let (share, target) = match (member.agent, member.seed) {
+            ("one", 0) => (3.0, 8_000.0),
+            ("one", _) => (40.0, 8.0),
+            (_, 0) => (40.0, 8_000.0),
+            (_, _) => (3.0, 8.0),
+        };
+        let share = if member.agent == "gone" { 3.0 } else { share };
+        let mut rows = String::from("frame,player_score,abs_error,abs_target,samples\n");
+        for at in 1..=20u64 {
+            let met = if member.agent == "gone" && member.seed == 2 { at.min(10) } else { at };
+            for score in 0..2 {
+                rows.push_str(&format!(
+                    "{},{score},{},{target},{}\n",
+                    3_000 * at,
+                    0.01 * share * target,
+                    5_000 * met
+                ));
+            }
+        }
+        let folder = format!("runs/pong/agents/{}-s{}", member.agent, member.seed);
+        std::fs::write(root.path().join(folder).join("td_error.csv"), rows).unwrap();
+    }
+    let td = |kind: &str, agent: &str| {
+        format!("kind = \"{kind}\"\nagents = [\"{agent}\"]\npercent = 5\nscores = [0, 1]")
+    };
+    use Verdict::{Agree, Differ, Undecided};
+    expect(
+        root.path(),
+        &[
+            (
+                td("td_error_below", "one"),
+                Differ,
+                &["in 1 of 3 seeds, and does not at more than half of them in 2"],
+            ),
+            (
+                td("td_error_above", "one"),
+                Undecided,
+                &["in 2 of 3 seeds, and does not at more than half of them in 1"],
+            ),
+            (td("td_error_below", "most"), Undecided, &["in 2 of 3 seeds", "at 4 of 6."]),
+            (td("td_error_above", "most"), Differ, &["in 1 of 3 seeds"]),
+            (
+                td("td_error_below", "gone"),
+                Undecided,
+                &["in 2 of 3 seeds", "at 4 of 6, and 2 are no longer met."],
+            ),
+            (td("td_error_stable", "gone"), Undecided, &["in 2 they fall", "2 of 6 are no longer met"]),
+            (td("td_error_stable", "most"), Undecided, &["in 2 they fall"]),
+            (
+                "kind = \"td_error_below\"\nagents = [\"one\"]\npercent = 40\nscores = [0, 1]".into(),
+                Agree,
+                &[],
+            ),
+        ],
+    );
 }
 
 #[test]
