@@ -96,8 +96,13 @@ impl MetricsWriter {
         if let Some(table) = &mut self.td_error {
             for at in td {
                 let score = at.player_score as u64;
-                let fields: [Field; TD_COLUMNS.len()] =
-                    [frame.into(), score.into(), at.abs_error.into(), at.abs_target.into(), at.samples.into()];
+                let fields: [Field; TD_COLUMNS.len()] = [
+                    frame.into(),
+                    score.into(),
+                    at.abs_error.into(),
+                    at.abs_target.into(),
+                    at.samples.into(),
+                ];
                 // Versions that did not write the samples began the file of a run that is resumed.
                 table.row(&fields[..fields.len().min(table.columns())])?;
             }
@@ -207,10 +212,7 @@ mod tests {
         let mut saved = StateWriter::default();
         files.save(&mut saved).unwrap();
         log(&mut resumed(&folder, &columns, &saved.into_bytes()), 20);
-        assert_eq!(
-            table(),
-            "frame,player_score,abs_error,abs_target,samples\n10,3,0.5,2,1\n20,3,0.5,2,2\n"
-        );
+        assert_eq!(table(), "frame,player_score,abs_error,abs_target,samples\n10,3,0.5,2,1\n20,3,0.5,2,2\n");
         // As a version without samples would have left it.
         let old = "frame,player_score,abs_error,abs_target\n";
         files.td_error = Some({
