@@ -61,7 +61,7 @@ def test_columns(catch_run):
 
 def test_td_errors(small):
     columns = Run(small).agents[0].td_errors()
-    assert list(columns) == ["frame", "player_score", "abs_error", "abs_target"]
+    assert list(columns) == ["frame", "player_score", "abs_error", "abs_target", "samples"]
     assert columns["player_score"].dtype == np.int64 and columns["abs_error"].dtype == np.float64
 
 

@@ -7,6 +7,19 @@ use spectral_core::moments::bias_correction;
 /// Rate of the running means of TD error by score: about the last thousand samples of each score count.
 pub(crate) const SCORE_RATE: f64 = 1e-3;
 
+/// TD errors at one of the player's scores, in true reward units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoreError {
+    /// The player's score in the sampled states.
+    pub player_score: usize,
+    /// Running mean of |prediction − target|.
+    pub abs_error: f64,
+    /// Running mean of |target|.
+    pub abs_target: f64,
+    /// How many states with this score have been sampled so far.
+    pub samples: u64,
+}
+
 /// Sums since the last report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostics {
@@ -89,11 +102,12 @@ impl Diagnostics {
         values
     }
 
-    /// (player's score, mean |error|, mean |target|) for every score sampled so far.
-    pub fn td_by_score(&self) -> impl Iterator<Item = (usize, f64, f64)> {
-        self.per_score.iter().enumerate().filter(|(_, s)| s[2] > 0.0).map(|(score, s)| {
-            let correction = bias_correction(SCORE_RATE, s[2] as u64);
-            (score, s[0] / correction, s[1] / correction)
+    /// The errors at every score sampled so far.
+    pub fn td_by_score(&self) -> impl Iterator<Item = ScoreError> {
+        self.per_score.iter().enumerate().filter(|(_, s)| s[2] > 0.0).map(|(player_score, s)| {
+            let samples = s[2] as u64;
+            let correction = bias_correction(SCORE_RATE, samples);
+            ScoreError { player_score, abs_error: s[0] / correction, abs_target: s[1] / correction, samples }
         })
     }
 
@@ -162,7 +176,8 @@ mod tests {
         assert_eq!(d.drain(), [None; 3]);
         let by_score: Vec<_> = d.td_by_score().collect();
         assert_eq!(by_score.len(), 1);
-        let (score, error, target) = by_score[0];
-        assert!(score == 2 && (error - 1.0).abs() < 1e-9 && (target - 1.0).abs() < 1e-9);
+        let ScoreError { player_score, abs_error, abs_target, samples } = by_score[0];
+        assert!(player_score == 2 && (abs_error - 1.0).abs() < 1e-9 && (abs_target - 1.0).abs() < 1e-9);
+        assert_eq!(samples, 1, "a drained interval does not reset the counts");
     }
 }

@@ -12,7 +12,7 @@ mod saving;
 pub(crate) use saving::LearnerState;
 
 use crate::codecs::{Affine, Codec, MAX_ACTIONS, NextStates, Rows, greedy};
-use crate::diagnostics::Diagnostics;
+use crate::diagnostics::{Diagnostics, ScoreError};
 use crate::replay::{Observations, Outcome, Replay, SumTree, network_input};
 use crate::settings::{AgentSettings, NetworkKind, SettingError};
 use spectral_core::moments::bias_correction;
@@ -458,8 +458,8 @@ impl Learner {
         values
     }
 
-    /// (player's score, mean |TD error|, mean |target|) for every score sampled so far.
-    pub fn td_by_score(&self) -> impl Iterator<Item = (usize, f64, f64)> {
+    /// The TD errors at every player's score sampled so far.
+    pub fn td_by_score(&self) -> impl Iterator<Item = ScoreError> {
         self.diagnostics.td_by_score()
     }
 

@@ -8,6 +8,7 @@ mod cpu;
 
 pub use cpu::CpuGroup;
 
+use crate::diagnostics::ScoreError;
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::{ActionMask, Observation};
@@ -103,8 +104,8 @@ pub trait Group: Send {
     /// An agent's metrics since the last call, as [`Learner::drain_metrics`](crate::learner::Learner::drain_metrics).
     fn drain_metrics(&mut self, agent: usize) -> Result<Vec<Option<f64>>, DeviceFailure>;
 
-    /// (player's score, mean |TD error|, mean |target|), as [`Learner::td_by_score`](crate::learner::Learner::td_by_score).
-    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure>;
+    /// An agent's TD errors by the player's score, as [`Learner::td_by_score`](crate::learner::Learner::td_by_score).
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<ScoreError>, DeviceFailure>;
 
     /// Writes what [`Learner::save_model`](crate::learner::Learner::save_model) writes.
     fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure>;

@@ -48,7 +48,8 @@ pub struct Claim {
     pub rule: Rule,
 }
 
-/// How a claim is decided. All scores are final scores: means of the last tenth of a seed's training episodes.
+/// How a claim is decided. All scores are final scores: means of the training episodes that end in the last tenth of
+/// a seed's frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -97,12 +98,12 @@ pub enum Rule {
         /// The tasks on which they are said to end lower.
         than: Vec<String>,
     },
-    /// The error ends at or below the percentage at all of the scores.
+    /// In every seed the error ends at or below the percentage at all of the scores.
     TdErrorBelow(TdErrors),
-    /// The error ends above the percentage, or the score was never met, at all of the scores.
+    /// In every seed the error ends above the percentage, or the score was never met, at all of the scores.
     TdErrorAbove(TdErrors),
-    /// In every seed the error falls to the percentage or below at all of the scores, and then never rises above twice that
-    /// at any of them.
+    /// In every seed the error falls to the percentage or below at all of the scores, all of them are met to the end, and it
+    /// never rises above twice that at any of them.
     TdErrorStable(TdErrors),
     /// In every seed the error, once at or below the percentage, rises above twice that again at more than half of the
     /// scores.

@@ -232,7 +232,7 @@ fn end_label_at(canvas: &mut dyn Canvas, agent: &Agent<'_>, at: Point) {
 pub(crate) fn final_axis(task: &Task<'_>, ticks: usize) -> Axis {
     let mut values: Vec<f64> = task.rows.iter().flat_map(|row| row.per_seed.iter().copied()).collect();
     for agent in &task.agents {
-        values.extend(agent.unfinished.iter().filter_map(|run| final_score(&run.episodes)));
+        values.extend(agent.unfinished.iter().filter_map(|run| final_score(&run.episodes, run.frames)));
     }
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -251,7 +251,7 @@ pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent
         canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
     }
     for run in &agent.unfinished {
-        if let Some(value) = final_score(&run.episodes) {
+        if let Some(value) = final_score(&run.episodes, run.frames) {
             // Below the line, so that it cannot be mistaken for one of the dots that count.
             canvas.circle((x(value), y + 8.0), 2.8, Paint::Surface, Some(Stroke::new(paint, 1.4)));
         }

@@ -7,6 +7,7 @@ use crate::format::{interval, list, number, short_count, thousands};
 use crate::run::{AgentRun, AgentStatus, RunStatus};
 use crate::stats::{self, FEW_SEEDS};
 use crate::summary::Row;
+use crate::td_verdict::last_errors;
 
 /// The TD percentage error that the paper calls the cusp of playing well.
 pub(crate) const CRUCIAL_PERCENT: f64 = 5.0;
@@ -74,21 +75,22 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     sentences
 }
 
-/// At how many of the player's scores each agent's values were accurate in the end. Agents that do not learn the values of the
+/// At how many of the player's scores the values of each agent's finished seeds were accurate in the end. Agents that do not learn the values of the
 /// task's own rewards are left out.
 fn td_finding(task: &Task<'_>) -> Option<String> {
     let mut parts = Vec::new();
     for agent in task.agents.iter().filter(|agent| agent.sees_true_rewards()) {
-        let ends: Vec<f64> =
-            agent.td_lines.iter().filter_map(|line| line.values.iter().rev().find_map(|v| *v)).collect();
+        let Some((lowest, highest)) = agent.td_lines.first().zip(agent.td_lines.last()) else { continue };
+        let ends = last_errors(agent, [lowest.player_score, highest.player_score]);
         if !ends.is_empty() {
             let accurate = ends.iter().filter(|&&percent| percent <= CRUCIAL_PERCENT).count();
-            parts.push(format!("{} at {accurate} of the {} it met", agent.name, ends.len()));
+            parts.push(format!("{} at {accurate} of {}", agent.name, ends.len()));
         }
     }
     (!parts.is_empty()).then(|| {
         format!(
-            "Player's scores at which the TD error ended at or below {CRUCIAL_PERCENT}% of the target: {}.",
+            "Player's scores at which the TD error ended at or below {CRUCIAL_PERCENT}% of the target, of those still met, \
+             counted for each seed: {}.",
             list(&parts)
         )
     })
@@ -191,7 +193,7 @@ fn unlearned_note(task: &Task<'_>) -> Option<String> {
     for agent in task.agents.iter().filter(|agent| !agent.finished.is_empty()) {
         let row = task.row(&agent.name)?;
         let first: Option<Vec<f64>> =
-            agent.finished.iter().map(|run| stats::first_score(&run.episodes)).collect();
+            agent.finished.iter().map(|run| stats::first_score(&run.episodes, run.frames)).collect();
         let first = first?;
         if stats::cautious_difference(&row.per_seed, &first, 0.95)?.low > 0.0 {
             return None;

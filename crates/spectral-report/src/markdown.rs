@@ -84,7 +84,8 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     }
     text.push_str(
         "Scores are of training episodes, exploration included. Intervals are 95% stratified bootstrap intervals over \
-         seeds. `report.html` beside this file has the same with interactive figures.\n",
+         seeds; what is said of a difference, and every verdict, rests on the wider of the bootstrap’s and Student’s or Welch’s t \
+         interval. `report.html` beside this file has the same with interactive figures.\n",
     );
     text
 }

@@ -265,8 +265,9 @@ pub(crate) fn seeds_csv(tasks: &[Task<'_>]) -> String {
                     run.seed,
                     run.frames,
                     run.episodes.len(),
-                    final_window(run.episodes.len()),
-                    final_score(&run.episodes).map_or_else(String::new, |score| score.to_string())
+                    final_window(&run.episodes, run.frames),
+                    final_score(&run.episodes, run.frames)
+                        .map_or_else(String::new, |score| score.to_string())
                 )
                 .ok();
             }

@@ -85,7 +85,8 @@ pub struct Comparison {
     pub other: String,
     /// Mean of `agent` minus mean of `other`.
     pub difference: f64,
-    /// Lower end of the difference's 90% bootstrap interval; `None` if either agent has fewer than two seeds.
+    /// Lower end of the difference's 90% interval, the wider of the bootstrap's and Welch's; `None` if either agent has fewer
+    /// than two seeds.
     pub low90: Option<f64>,
     /// Upper end of the difference's 90% interval.
     pub high90: Option<f64>,

@@ -3,7 +3,7 @@
 use crate::analysis::{Agent, Task};
 use crate::claims::{Claim, Judgement, Rule, TdErrors, Verdict};
 use crate::format::{number, short_count};
-use crate::stats::{self, FEW_SEEDS, Interval};
+use crate::stats::{self, Interval};
 use crate::td_verdict::{ending, last_errors, stability};
 
 const LEVEL: f64 = 0.95;
@@ -66,14 +66,6 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
             short_count(claim.min_frames as f64)
         ));
     }
-    let few =
-        claim.agents().iter().filter_map(|name| task.row(name)).any(|row| row.per_seed.len() < FEW_SEEDS);
-    if few && claim.rule.td_errors().is_none() {
-        reason.push_str(&format!(
-            " With fewer than {FEW_SEEDS} seeds Welch’s t interval {} to be clear as well as the bootstrap’s.",
-            if verdict == Verdict::Undecided { "has" } else { "had" }
-        ));
-    }
     judgement(ours, verdict, reason)
 }
 
@@ -105,14 +97,14 @@ fn measured(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> String {
             let mut errors = task.agent(name).map_or_else(Vec::new, |agent| last_errors(agent, of.scores));
             errors.sort_by(f64::total_cmp);
             parts.push(match errors.as_slice() {
-                [] => format!("{name} met none of the scores"),
+                [] => format!("{name} meets none of the scores"),
                 [low, .., high] => format!("{name} {} to {}%", number(*low), number(*high)),
                 [one] => format!("{name} {}%", number(*one)),
             });
         }
         let [first, last] = of.scores;
         return format!(
-            "TD error after {after} frames at the player’s scores {first} to {last}: {}.",
+            "TD error after {after} frames at the player’s scores {first} to {last}, lowest and highest of all seeds: {}.",
             parts.join("; ")
         );
     }
@@ -163,8 +155,7 @@ fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
         _ => claim.agents(),
     };
     for name in resting {
-        let (Some(agent), Some(frames)) = (task.agent(name), trained(task, name)) else { continue };
-        if frames < claim.min_frames && is_flat(task, agent, claim.flat_within) {
+        if let Some(frames) = flat_until(task, name, claim) {
             return Err(format!(
                 "The curve of {name} is flat so far and ends at {} frames; the paper’s may rise as late as {}.",
                 short_count(frames as f64),
@@ -173,6 +164,27 @@ fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The frames at which an agent's curve ends that is flat and shorter than the claim asks for; `None` if it is not so.
+fn flat_until(task: &Task<'_>, name: &str, claim: &Claim) -> Option<u64> {
+    let (agent, frames) = (task.agent(name)?, trained(task, name)?);
+    (frames < claim.min_frames && is_flat(task, agent, claim.flat_within)).then_some(frames)
+}
+
+/// A lead over an agent decides nothing while that agent's curve is flat and may still rise: the paper's own curves are flat
+/// for long and then rise.
+fn unless_it_may_rise(check: Check, task: &Task<'_>, worse: &str, claim: &Claim) -> Check {
+    match flat_until(task, worse, claim) {
+        Some(_) if check.verdict == Verdict::Agree => Check::new(
+            Verdict::Undecided,
+            format!(
+                "{} so far, but the curve of {worse} is flat on {} and may still rise",
+                check.reason, task.name
+            ),
+        ),
+        _ => check,
+    }
 }
 
 /// Mean scores of a run's episodes in each fifth of its frames.
@@ -222,12 +234,14 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
     match &claim.rule {
         Rule::HigherFinal { better, worse } => {
             for other in worse {
-                checks.push(higher(better, &scores(task, better), other, &scores(task, other)));
+                let check = higher(better, &scores(task, better), other, &scores(task, other));
+                checks.push(unless_it_may_rise(check, task, other, claim));
             }
         }
         Rule::OnParFinal { better, worse, margin } => {
             for other in worse {
-                checks.push(on_par(better, &scores(task, better), other, &scores(task, other), *margin));
+                let check = on_par(better, &scores(task, better), other, &scores(task, other), *margin);
+                checks.push(unless_it_may_rise(check, task, other, claim));
             }
         }
         Rule::SimilarFinal { agents, margin } => {
@@ -259,7 +273,9 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
                         Some(there) if scores(there, agent).len() >= 2 => {
                             let here = format!("{agent} on {}", task.name);
                             let there_name = format!("on {other}");
-                            higher(&here, &scores(task, agent), &there_name, &scores(there, agent))
+                            let check =
+                                higher(&here, &scores(task, agent), &there_name, &scores(there, agent));
+                            unless_it_may_rise(check, there, agent, claim)
                         }
                         _ => Check::new(
                             Verdict::Undecided,

@@ -89,7 +89,7 @@ fn final_scores_decide_in_both_directions() {
             (par("clipped", "spectral"), Agree, &[]),
             (par("spectral", "clipped"), Differ, &["by more than 2.0"]),
             (format!("{}\nmargin = 0", par("spectral", "twin")), Undecided, &["or not"]),
-            (alike.to_owned(), Agree, &["differ by less than"]),
+            (format!("{alike}\nmargin = 0.15"), Agree, &["differ by less than"]),
             (alike.replace("twin", "clipped"), Differ, &["differ by more than"]),
             (format!("{alike}\nmargin = 0.02"), Undecided, &["or not"]),
             (value("final_above", "spectral", 0.0), Agree, &["spectral ends above 0"]),
@@ -123,12 +123,17 @@ fn what_was_not_run_or_has_not_finished_decides_nothing() {
 fn a_flat_curve_that_ends_early_decides_nothing() {
     let root = tempfile::tempdir().unwrap();
     five_agents(root.path());
+    write_run(&root.path().join("runs/half"), "pong-mini", FRAMES, true, &seeds("half", 5, -10.0, 4.0));
+    write_run(&root.path().join("runs/harder"), "pong-harder", FRAMES, true, &seeds("half", 5, -10.0, -10.0));
     let below = "kind = \"final_below\"\nagents = [\"compressed\"]\nvalue = 0";
-    let higher =
-        "kind = \"higher_final\"\nbetter = \"spectral\"\nworse = [\"compressed\"]\nmin_frames = 100_000_000";
+    let higher = |worse: &str| {
+        format!(
+            "kind = \"higher_final\"\nbetter = \"spectral\"\nworse = [\"{worse}\"]\nmin_frames = 100_000_000"
+        )
+    };
     let lower =
         "kind = \"higher_final\"\nbetter = \"compressed\"\nworse = [\"spectral\"]\nmin_frames = 100_000_000";
-    use Verdict::{Agree, Undecided};
+    use Verdict::{Agree, Differ, Undecided};
     expect(
         root.path(),
         &[
@@ -140,9 +145,30 @@ fn a_flat_curve_that_ends_early_decides_nothing() {
             ),
             (format!("{below}\nmin_frames = 60_000"), Agree, &[]),
             // An agent that has risen is judged, and the reader is told how short the runs are.
-            (higher.to_owned(), Agree, &["The runs end at 60k frames, before the 100M"]),
+            (higher("half"), Agree, &["The runs end at 60k frames, before the 100M"]),
+            // It says nothing of agents that may still rise.
+            (
+                higher("compressed"),
+                Undecided,
+                &["spectral ends above compressed", "the curve of compressed is flat on pong-mini and may still"],
+            ),
+            (
+                higher("half\", \"compressed"),
+                Undecided,
+                &["compressed is flat", "In agreement: spectral ends above half by"],
+            ),
+            (higher("compressed").replace("100_000_000", "60_000"), Agree, &[]),
+            (higher("compressed").replace("higher", "on_par"), Undecided, &["may still rise"]),
             // The same rise counts as flat if the claim says that it is small.
-            (format!("{higher}\nflat_within = 30"), Undecided, &["flat so far"]),
+            (format!("{}\nflat_within = 30", higher("half")), Undecided, &["curve of spectral is flat so far"]),
+            // What lies behind already need not rise to stay behind.
+            (higher("clipped"), Differ, &["spectral ends below clipped"]),
+            (
+                "kind = \"higher_on_task\"\nagents = [\"half\"]\nthan = [\"pong-harder\"]\nmin_frames = 100_000_000"
+                    .to_owned(),
+                Undecided,
+                &["half is flat on pong-harder and may still rise"],
+            ),
             // One that has risen and is still low may rise further.
             (
                 "kind = \"final_below\"\nagents = [\"spectral\"]\nvalue = 15\nmin_frames = 100_000"
@@ -157,23 +183,35 @@ fn a_flat_curve_that_ends_early_decides_nothing() {
 }
 
 #[test]
-fn two_seeds_must_be_clear_by_students_interval_too() {
+fn seeds_must_be_clear_by_students_interval_too() {
     let root = tempfile::tempdir().unwrap();
-    let pair = |agent: &'static str, ends: [f64; 2]| {
-        let seeded = ends.into_iter().enumerate();
-        seeded.map(move |(seed, to)| member(agent, seed as u64, (0.0, to, 20_000.0), 0.1, FRAMES))
+    let group = |agent: &'static str, ends: &[f64]| -> Vec<SyntheticAgent> {
+        let seeded = ends.iter().enumerate();
+        seeded.map(|(seed, to)| member(agent, seed as u64, (0.0, *to, 20_000.0), 0.1, FRAMES)).collect()
     };
     // All of one agent's seeds lie above all of the other's, so the bootstrap's interval is clear of zero; but with
     // a spread like this two seeds prove nothing.
-    let members: Vec<SyntheticAgent> =
-        pair("wide", [4.0, 10.0]).chain(pair("low", [2.0, 3.0])).chain(pair("far", [60.0, 61.0])).collect();
+    let mut members = group("wide", &[4.0, 10.0]);
+    members.extend(group("low", &[2.0, 3.0]));
+    members.extend(group("far", &[60.0, 61.0]));
+    // Five seeds whose mean the bootstrap puts between 0.4 and 5.2, and Student between −0.5 and 6.2.
+    members.extend(group("five", &[0.5, 0.6, 0.9, 6.0, 6.2]));
+    members.extend(group("even", &[0.0, 0.1, 0.0, -0.1, 0.05]));
     write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, false, &members);
-    let claim = |better: &str| format!("kind = \"higher_final\"\nbetter = \"{better}\"\nworse = [\"low\"]");
+    let claim = |better: &str, worse: &str| {
+        format!("kind = \"higher_final\"\nbetter = \"{better}\"\nworse = [\"{worse}\"]")
+    };
     expect(
         root.path(),
         &[
-            (claim("wide"), Verdict::Undecided, &["includes zero", "seeds Welch’s t interval has to"]),
-            (claim("far"), Verdict::Agree, &["fewer than 5 seeds Welch’s t interval had to"]),
+            (claim("wide", "low"), Verdict::Undecided, &["includes zero"]),
+            (claim("far", "low"), Verdict::Agree, &[]),
+            (claim("five", "even"), Verdict::Undecided, &["probability of improvement 1.00, includes zero"]),
+            (
+                "kind = \"final_above\"\nagents = [\"five\"]\nvalue = 0".to_owned(),
+                Verdict::Undecided,
+                &["either side of 0"],
+            ),
         ],
     );
 }
@@ -191,10 +229,22 @@ fn td_errors_decide_score_by_score() {
     expect(
         root.path(),
         &[
-            (td("td_error_below", "clipped", 50.0, "[0, 3]"), Agree, &["at 4 of the 4 scores"]),
-            (td("td_error_below", "clipped", 0.1, "[0, 3]"), Differ, &["at 0 of the 4 scores"]),
+            (
+                td("td_error_below", "clipped", 50.0, "[0, 3]"),
+                Agree,
+                &["at all of the 4 scores from 0 to 3 in 5 of 5 seeds", "at 20 of 20"],
+            ),
+            (
+                td("td_error_below", "clipped", 0.1, "[0, 3]"),
+                Differ,
+                &["in 0 of 5 seeds, and does not at more than half of them in 5;", "at 0 of 20"],
+            ),
             // An agent that does not learn never meets the high scores: its errors there count as high.
-            (high.clone(), Agree, &["at 0 of the 11"]),
+            (
+                high.clone(),
+                Agree,
+                &["above 5% at all of the 11 scores from 10 to 20 in 5 of 5 seeds", "at 0 of 55"],
+            ),
             (format!("{high}\nmin_frames = 1_000_000"), Undecided, &["may still fall"]),
             (
                 format!("task = \"pong-easier\"\n{high}"),
@@ -207,8 +257,75 @@ fn td_errors_decide_score_by_score() {
     let ours = judge(root.path(), &[on_task]).remove(0).ours;
     assert!(ours.contains("on pong-mini; compressed ") && ours.contains("on pong-easier"), "{ours}");
     let judged = &judge(root.path(), &[td("td_error_below", "clipped", 50.0, "[0, 3]")])[0];
-    let begins = "TD error after 60k frames at the player’s scores 0 to 3: clipped";
+    let begins =
+        "TD error after 60k frames at the player’s scores 0 to 3, lowest and highest of all seeds: clipped";
     assert!(judged.ours.starts_with(begins), "{}", judged.ours);
+}
+
+#[test]
+fn td_errors_are_judged_seed_by_seed() {
+    let root = tempfile::tempdir().unwrap();
+    let members: Vec<SyntheticAgent> =
+        ["one", "most", "gone"].into_iter().flat_map(|agent| seeds(agent, 3, -10.0, 8.0)).collect();
+    write_run(&root.path().join("runs/pong"), "pong-mini", FRAMES, true, &members);
+    // Errors of 3% or of 40% at two scores. The targets of the first seed are a thousand times those of the others, so that
+    // it alone would decide if errors and targets were added up. `gone` no longer meets the scores in its last seed.
+    for member in &members {
+        let (share, target) = match (member.agent, member.seed) {
+            ("one", 0) => (3.0, 8_000.0),
+            ("one", _) => (40.0, 8.0),
+            (_, 0) => (40.0, 8_000.0),
+            (_, _) => (3.0, 8.0),
+        };
+        let share = if member.agent == "gone" { 3.0 } else { share };
+        let mut rows = String::from("frame,player_score,abs_error,abs_target,samples\n");
+        for at in 1..=20u64 {
+            let met = if member.agent == "gone" && member.seed == 2 { at.min(10) } else { at };
+            for score in 0..2 {
+                rows.push_str(&format!(
+                    "{},{score},{},{target},{}\n",
+                    3_000 * at,
+                    0.01 * share * target,
+                    5_000 * met
+                ));
+            }
+        }
+        let folder = format!("runs/pong/agents/{}-s{}", member.agent, member.seed);
+        std::fs::write(root.path().join(folder).join("td_error.csv"), rows).unwrap();
+    }
+    let td = |kind: &str, agent: &str| {
+        format!("kind = \"{kind}\"\nagents = [\"{agent}\"]\npercent = 5\nscores = [0, 1]")
+    };
+    use Verdict::{Agree, Differ, Undecided};
+    expect(
+        root.path(),
+        &[
+            (
+                td("td_error_below", "one"),
+                Differ,
+                &["in 1 of 3 seeds, and does not at more than half of them in 2"],
+            ),
+            (
+                td("td_error_above", "one"),
+                Undecided,
+                &["in 2 of 3 seeds, and does not at more than half of them in 1"],
+            ),
+            (td("td_error_below", "most"), Undecided, &["in 2 of 3 seeds", "at 4 of 6."]),
+            (td("td_error_above", "most"), Differ, &["in 1 of 3 seeds"]),
+            (
+                td("td_error_below", "gone"),
+                Undecided,
+                &["in 2 of 3 seeds", "at 4 of 6, and 2 are no longer met."],
+            ),
+            (td("td_error_stable", "gone"), Undecided, &["in 2 they fall", "2 of 6 are no longer met"]),
+            (td("td_error_stable", "most"), Undecided, &["in 2 they fall"]),
+            (
+                "kind = \"td_error_below\"\nagents = [\"one\"]\npercent = 40\nscores = [0, 1]".into(),
+                Agree,
+                &[],
+            ),
+        ],
+    );
 }
 
 #[test]

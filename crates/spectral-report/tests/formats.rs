@@ -100,7 +100,7 @@ fn agents_that_do_not_see_true_rewards_are_marked_whatever_their_codec_is_called
     });
     let page = page(&[read(&run).unwrap()], &root.path().join("report")).unwrap();
     assert!(page.contains("The errors of signs are of"), "the own codec is marked");
-    let finding = page.split("ended at or below 5% of the target: ").nth(1).expect("the finding");
+    let finding = page.split("counted for each seed: ").nth(1).expect("the finding");
     let finding = finding.split("</li>").next().unwrap();
     assert!(finding.contains("spectral at") && finding.contains("clipped at"), "{finding}");
     assert!(!finding.contains("signs"), "{finding}");

@@ -51,21 +51,40 @@ fn the_grid_ends_at_the_last_frame() {
     assert_eq!(frame_grid(0, 240).len(), 1);
 }
 
-#[test]
-fn a_first_score_is_the_first_twentieth_or_the_first_twenty() {
-    let count =
-        |count: u64| -> Vec<Episode> { (0..count).map(|k| Episode { frame: k, score: k as f64 }).collect() };
-    assert_eq!(first_score(&count(1_000)), Some(24.5));
-    assert_eq!(first_score(&count(40)), Some(9.5));
-    assert_eq!(first_score(&count(39)), None, "it would overlap with the final score");
+/// Episodes of equal length whose scores count up, and the frames that they take.
+fn counted(count: u64, length: u64) -> (Vec<Episode>, u64) {
+    let episodes = (0..count).map(|k| Episode { frame: (k + 1) * length, score: k as f64 }).collect();
+    (episodes, count * length)
 }
 
 #[test]
-fn a_final_score_is_the_last_tenth_or_the_last_twenty() {
-    assert_eq!([0, 7, 20, 150, 200, 201, 1000].map(final_window), [0, 7, 20, 20, 20, 21, 100]);
-    let episodes: Vec<Episode> = (0..300).map(|k| Episode { frame: k, score: k as f64 }).collect();
-    assert_eq!(final_score(&episodes), Some(284.5), "the mean of 270 to 299");
-    assert_eq!(final_score(&[]), None);
+fn a_first_score_is_the_first_twentieth_or_the_first_twenty() {
+    let first = |count: u64| {
+        let (episodes, frames) = counted(count, 7);
+        first_score(&episodes, frames)
+    };
+    assert_eq!(first(1_000), Some(24.5));
+    assert_eq!(first(40), Some(9.5));
+    assert_eq!(first(24), Some(9.5));
+    assert_eq!(first(22), None, "it would overlap with the final score");
+}
+
+#[test]
+fn a_final_score_is_that_of_the_last_tenth_of_the_frames() {
+    let (episodes, frames) = counted(300, 10);
+    assert_eq!(final_score(&episodes, frames), Some(284.5), "the mean of 270 to 299");
+    // Games that grow longer: of 100 short ones and 9 long ones, the last tenth of the frames holds one.
+    let (mut growing, frames) = counted(100, 10);
+    growing.extend((1..=9).map(|k| Episode { frame: frames + k * 1_000, score: 1_000.0 * k as f64 }));
+    assert_eq!(final_window(&growing, 10_000), 1);
+    assert_eq!(final_score(&growing, 10_000), Some(9_000.0), "the last tenth of the episodes would be 4,500");
+    // An episode belongs to the tenth in which it ends, the last frame before it not included.
+    let at = |frame: u64| Episode { frame, score: frame as f64 };
+    assert_eq!(final_score(&[at(90), at(91), at(100)], 100), Some(95.5));
+    // No episode ended there: the last one speaks.
+    assert_eq!(final_score(&[at(30), at(50)], 100), Some(50.0));
+    assert_eq!((final_score(&[], 100), final_window(&[], 100)), (None, 0));
+    assert_eq!(final_score(&[at(u64::MAX)], u64::MAX), Some(u64::MAX as f64));
 }
 
 #[test]

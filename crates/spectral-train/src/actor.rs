@@ -11,6 +11,7 @@ use crate::plan::{AgentPlan, Plan};
 use crate::resolve::ResolvedRun;
 use crate::store::{Field, StoreError};
 use spectral_agent::codecs::Codec;
+use spectral_agent::diagnostics::ScoreError;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::reward::check_reward;
@@ -349,7 +350,7 @@ impl Actor {
         &mut self,
         updates: u64,
         learner: Vec<Option<f64>>,
-        td: impl Iterator<Item = (usize, f64, f64)>,
+        td: impl Iterator<Item = ScoreError>,
     ) -> Result<(), TrainError> {
         let c = &mut self.counters;
         let [episodes, returns, scores] = std::mem::take(&mut c.interval);

@@ -2,12 +2,15 @@
 
 use crate::machine::unix_seconds;
 use crate::store::{CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
+use spectral_agent::diagnostics::ScoreError;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;
 
 const EPISODES: &str = "episodes.csv";
 const METRICS: &str = "metrics.csv";
 const TD_ERROR: &str = "td_error.csv";
+/// New columns come last: the table of a run that an older version began keeps its columns.
+const TD_COLUMNS: [&str; 5] = ["frame", "player_score", "abs_error", "abs_target", "samples"];
 
 /// One finished training episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +45,7 @@ impl MetricsWriter {
             }
         }
         let header = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
-        let td_header = header(&["frame", "player_score", "abs_error", "abs_target"]);
+        let td_header = header(&TD_COLUMNS);
         let writer = MetricsWriter {
             episodes: CsvWriter::create(
                 &folder.join(EPISODES),
@@ -70,7 +73,7 @@ impl MetricsWriter {
     pub fn metrics(
         &mut self,
         values: &[Field],
-        td: impl Iterator<Item = (usize, f64, f64)>,
+        td: impl Iterator<Item = ScoreError>,
     ) -> Result<Vec<(String, f64)>, StoreError> {
         self.metrics.row(values)?;
         let frame = match values.first() {
@@ -91,8 +94,17 @@ impl MetricsWriter {
             numbers.iter().skip(1).map(|(name, x)| (name.as_str(), *x as f32)).collect();
         self.events.scalars(frame as i64, &scalars, unix_seconds())?;
         if let Some(table) = &mut self.td_error {
-            for (score, error, target) in td {
-                table.row(&[frame.into(), (score as u64).into(), error.into(), target.into()])?;
+            for at in td {
+                let score = at.player_score as u64;
+                let fields: [Field; TD_COLUMNS.len()] = [
+                    frame.into(),
+                    score.into(),
+                    at.abs_error.into(),
+                    at.abs_target.into(),
+                    at.samples.into(),
+                ];
+                // Versions that did not write the samples began the file of a run that is resumed.
+                table.row(&fields[..fields.len().min(table.columns())])?;
             }
         }
         self.flush()?;
@@ -172,5 +184,44 @@ impl RecordedFiles {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::ScratchDir;
+
+    fn log(files: &mut MetricsWriter, frame: u64) {
+        let at = ScoreError { player_score: 3, abs_error: 0.5, abs_target: 2.0, samples: frame / 10 };
+        files.metrics(&[frame.into()], [at].into_iter()).unwrap();
+    }
+
+    fn resumed(folder: &Path, columns: &[String], saved: &[u8]) -> MetricsWriter {
+        let at = RecordedFiles::read(&mut StateReader::new(saved)).unwrap();
+        MetricsWriter::resume(folder, columns, &at).unwrap()
+    }
+
+    #[test]
+    fn a_table_that_an_older_version_began_keeps_its_columns() {
+        let scratch = ScratchDir::new();
+        let (folder, columns) = (scratch.path().to_path_buf(), ["frame".to_owned()]);
+        let table = || std::fs::read_to_string(folder.join(TD_ERROR)).unwrap();
+        let mut files = MetricsWriter::create(&folder, &columns, true).unwrap();
+        log(&mut files, 10);
+        let mut saved = StateWriter::default();
+        files.save(&mut saved).unwrap();
+        log(&mut resumed(&folder, &columns, &saved.into_bytes()), 20);
+        assert_eq!(table(), "frame,player_score,abs_error,abs_target,samples\n10,3,0.5,2,1\n20,3,0.5,2,2\n");
+        // As a version without samples would have left it.
+        let old = "frame,player_score,abs_error,abs_target\n";
+        files.td_error = Some({
+            std::fs::write(folder.join(TD_ERROR), old).unwrap();
+            CsvWriter::resume(&folder.join(TD_ERROR), old.len() as u64).unwrap()
+        });
+        let mut saved = StateWriter::default();
+        files.save(&mut saved).unwrap();
+        log(&mut resumed(&folder, &columns, &saved.into_bytes()), 20);
+        assert_eq!(table(), format!("{old}20,3,0.5,2\n"));
     }
 }

@@ -1,6 +1,7 @@
 //! A group of learners on the CPU: the reference for groups on devices, and the group with which device populations are tested.
 
 use super::{Decision, DeviceFailure, Group, ObservationRef};
+use crate::diagnostics::ScoreError;
 use crate::learner::Learner;
 use crate::replay::{Observations, Outcome};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -144,7 +145,7 @@ impl Group for CpuGroup {
         Ok(self.members[agent].learner.drain_metrics())
     }
 
-    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure> {
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<ScoreError>, DeviceFailure> {
         Ok(self.members[agent].learner.td_by_score().collect())
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct ProfileLine {
 
 pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
     let per_seed: Vec<f64> =
-        agent.finished.iter().filter_map(|run| stats::final_score(&run.episodes)).collect();
+        agent.finished.iter().filter_map(|run| stats::final_score(&run.episodes, run.frames)).collect();
     let at90 = stats::mean_interval(&per_seed, 0.90);
     let at95 = stats::mean_interval(&per_seed, 0.95);
     let tasks = [per_seed];
@@ -62,8 +62,8 @@ pub(super) fn compare(rows: &[Row], baseline: Option<&str>) -> Vec<Comparison> {
 }
 
 fn between(agent: &Row, other: &Row) -> Option<Comparison> {
-    let at90 = stats::difference_interval(&agent.per_seed, &other.per_seed, 0.90);
-    let at95 = stats::difference_interval(&agent.per_seed, &other.per_seed, 0.95);
+    let at90 = stats::cautious_difference(&agent.per_seed, &other.per_seed, 0.90);
+    let at95 = stats::cautious_difference(&agent.per_seed, &other.per_seed, 0.95);
     let own = |row: &Row| Some(Interval { low: row.low90?, high: row.high90? });
     Some(Comparison {
         agent: agent.agent.clone(),

@@ -57,7 +57,7 @@ impl Clips {
             let mean = task.row(&agent.name).filter(|row| row.per_seed.len() > 1).and_then(|row| row.mean);
             let beside =
                 mean.map_or_else(String::new, |mean| format!(" (the agent’s mean: {})", number(mean)));
-            let score = final_score(&run.episodes)
+            let score = final_score(&run.episodes, run.frames)
                 .map_or_else(String::new, |score| format!("; final score {}{beside}", number(score)));
             writeln!(
                 films,
@@ -97,9 +97,10 @@ impl Clips {
 
 /// Of an agent's seeds that have a film, the one whose final score is nearest to the mean of all its seeds.
 fn typical<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, PathBuf)> {
-    let scores: Vec<f64> = agent.runs().filter_map(|run| final_score(&run.episodes)).collect();
+    let scores: Vec<f64> = agent.runs().filter_map(|run| final_score(&run.episodes, run.frames)).collect();
     let centre = mean(&scores).unwrap_or(0.0);
-    let distance = |run: &AgentRun| (final_score(&run.episodes).unwrap_or(f64::INFINITY) - centre).abs();
+    let distance =
+        |run: &AgentRun| (final_score(&run.episodes, run.frames).unwrap_or(f64::INFINITY) - centre).abs();
     agent
         .runs()
         .filter_map(|run| Some((run, run.clip.clone()?)))

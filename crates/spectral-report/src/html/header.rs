@@ -150,7 +150,8 @@ pub(super) fn footer() -> String {
          (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
          hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
          speed.</p>\n<p>Intervals: stratified percentile bootstrap over seeds, 20,000 resamples with a fixed \
-         generator, so the same runs give the same digits; interquartile mean, probability of improvement and \
+         generator, so the same runs give the same digits; what is said of a difference, and every verdict, rests on the wider \
+         of the bootstrap’s and Student’s or Welch’s t interval. Interquartile mean, probability of improvement and \
          performance profiles as defined by Agarwal and others (2021). Seeds that were stopped or have not finished are \
          drawn for themselves and enter no mean: a cross marks the end of one that was stopped, a ring one that may go \
          on.</p>\n</footer>\n"

@@ -8,7 +8,7 @@ use crate::canvas::{SvgCanvas, escape};
 use crate::figure;
 use crate::format::{interval, list, number};
 use crate::plot::Plot;
-use crate::stats::{self, FEW_SEEDS, FINAL_EPISODES};
+use crate::stats;
 
 /// Size of the dots in a row of the table.
 const DOTS: (f64, f64) = (300.0, 28.0);
@@ -29,7 +29,7 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
     let mut text = String::from("<h3>Final scores</h3>\n");
     writeln!(
         text,
-        "<p class=\"caption\">Mean of the last tenth of each seed’s episodes (at least {FINAL_EPISODES}), then over \
+        "<p class=\"caption\">Mean of the episodes that end in the last tenth of each seed’s frames, then over \
          seeds. Dots are seeds, the stroke is the mean, the bar its 95% bootstrap interval; rings are unfinished \
          seeds where they stand. IQM is the interquartile mean over seeds.{}{symlog}</p>",
         if normalised { " Human: 0% is random play, 100% a professional human tester." } else { "" }
@@ -97,7 +97,6 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
 fn comparisons(task: &Task<'_>) -> String {
     let Some(first) = task.comparisons.first() else { return String::new() };
     let mut parts = Vec::new();
-    let mut few = false;
     for comparison in &task.comparisons {
         let sign = if comparison.difference > 0.0 { "+" } else { "" };
         let scores = |name: &str| task.row(name).map_or(&[][..], |row| &row.per_seed);
@@ -105,12 +104,11 @@ fn comparisons(task: &Task<'_>) -> String {
         let range = stats::cautious_difference(own, other, 0.95).map_or_else(String::new, |range| {
             format!(" (95%: {})", interval(Some(range.low), Some(range.high)))
         });
-        few |= own.len().min(other.len()) < FEW_SEEDS && !range.is_empty();
         parts.push(format!("{} {sign}{}{range}", comparison.other, number(comparison.difference)));
     }
-    let how = if few { " Where seeds are few, intervals are widened to Welch’s." } else { "" };
     format!(
-        "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}.{how}</p>\n",
+        "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}. Intervals are the wider of \
+         the bootstrap’s and Welch’s.</p>\n",
         escape(&first.agent),
         escape(&parts.join("; "))
     )

@@ -139,4 +139,6 @@ pub struct TdError {
     pub abs_error: f64,
     /// Running mean of |target|.
     pub abs_target: f64,
+    /// States with this score that were sampled so far; `None` in files that an older version began.
+    pub samples: Option<u64>,
 }

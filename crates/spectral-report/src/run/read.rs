@@ -309,6 +309,7 @@ fn read_td_errors(path: &Path, ending: Ending) -> Result<Vec<TdError>, ReportErr
     };
     let (frame, player_score) = (table.column("frame")?, table.column("player_score")?);
     let (abs_error, abs_target) = (table.column("abs_error")?, table.column("abs_target")?);
+    let samples = table.optional_column("samples");
     let mut rows: Vec<TdError> = Vec::with_capacity(table.len());
     for row in 0..table.len() {
         let score = table.number(row, player_score)?;
@@ -325,6 +326,7 @@ fn read_td_errors(path: &Path, ending: Ending) -> Result<Vec<TdError>, ReportErr
             // A diverging agent may have written NaN or inf before it was stopped. They are kept, and not drawn.
             abs_error: table.get(row, abs_error).unwrap_or(f64::NAN),
             abs_target: table.get(row, abs_target).unwrap_or(f64::NAN),
+            samples: samples.map(|column| table.count(row, column)).transpose()?,
         });
     }
     Ok(rows)

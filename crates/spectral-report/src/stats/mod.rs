@@ -17,10 +17,11 @@ pub use student::{cautious_difference, cautious_mean, t_critical, t_interval, we
 
 /// Momentum of the moving average over episodes, as the paper's authors draw their curves.
 pub const MOMENTUM: f64 = 0.98;
-/// Share of a seed's episodes, from the end, whose mean is its final score.
-pub const FINAL_SHARE: f64 = 0.1;
-/// The fewest episodes that a final score is taken over, where there are that many.
-pub const FINAL_EPISODES: usize = 20;
+/// One part in so many of a seed's frames, at the end of its training, is what "how it ended" is read from: the final score
+/// is the mean of the episodes that end there.
+pub const FINAL_PART: u64 = 10;
+/// The fewest episodes that a first score is taken over, where there are that many.
+pub const FIRST_EPISODES: usize = 20;
 /// Below this many seeds a report warns.
 pub const FEW_SEEDS: usize = 5;
 
@@ -189,25 +190,40 @@ pub fn bootstrap_deviation(values: &[f64]) -> Option<f64> {
     Some(variance.sqrt())
 }
 
-/// How many episodes from the end make a final score.
-pub fn final_window(episodes: usize) -> usize {
-    let share = (episodes as f64 * FINAL_SHARE).ceil() as usize;
-    share.max(FINAL_EPISODES).min(episodes)
+/// The frame after which the last tenth of `frames` begins.
+pub fn final_frame(frames: u64) -> u64 {
+    frames - frames / FINAL_PART
 }
 
-/// A seed's final score: the mean of the last tenth of its episodes, or of the last 20 if that is more; `None` if
-/// no episode has finished.
-pub fn final_score(episodes: &[Episode]) -> Option<f64> {
-    let window = &episodes[episodes.len() - final_window(episodes.len())..];
+/// How many episodes from the end make a final score: those that end in the last tenth of the agent's `frames`, or the last
+/// one if none does.
+///
+/// A share of frames and not of episodes, so that agents are judged on the same part of their training: where good play
+/// makes games longer, the last tenth of the episodes is a larger part of it, and begins earlier.
+pub fn final_window(episodes: &[Episode], frames: u64) -> usize {
+    let before = episodes.partition_point(|episode| episode.frame <= final_frame(frames));
+    (episodes.len() - before).max(1).min(episodes.len())
+}
+
+/// A seed's final score: the mean of the episodes that end in the last tenth of its `frames`, or the last episode if none
+/// does; `None` if no episode has finished.
+///
+/// ```
+/// use spectral_report::{Episode, stats::final_score};
+/// let episodes = [(40, 1.0), (91, 2.0), (99, 4.0)].map(|(frame, score)| Episode { frame, score });
+/// assert_eq!(final_score(&episodes, 100), Some(3.0));
+/// ```
+pub fn final_score(episodes: &[Episode], frames: u64) -> Option<f64> {
+    let window = &episodes[episodes.len() - final_window(episodes, frames)..];
     (!window.is_empty()).then(|| window.iter().map(|e| e.score).sum::<f64>() / window.len() as f64)
 }
 
 /// The score a seed began with: the mean of the first twentieth of its episodes, or of the first 20 if that is more;
 /// `None` if these would run into the episodes of its [`final_score`].
-pub fn first_score(episodes: &[Episode]) -> Option<f64> {
-    let window = (episodes.len() / 20).max(FINAL_EPISODES);
+pub fn first_score(episodes: &[Episode], frames: u64) -> Option<f64> {
+    let window = (episodes.len() / 20).max(FIRST_EPISODES);
     let scores: Vec<f64> = episodes.iter().take(window).map(|episode| episode.score).collect();
-    if window + final_window(episodes.len()) > episodes.len() { None } else { mean(&scores) }
+    if window + final_window(episodes, frames) > episodes.len() { None } else { mean(&scores) }
 }
 
 /// One point of a curve over seeds.

@@ -1,6 +1,6 @@
-//! Student's t intervals, which are wide enough for two or three seeds, where bootstrap intervals are too narrow.
+//! Student's t intervals, which are wide enough for few seeds, where bootstrap intervals are too narrow.
 
-use super::{FEW_SEEDS, Interval, difference_interval, mean, mean_interval};
+use super::{Interval, difference_interval, mean, mean_interval};
 
 /// Natural logarithm of the gamma function for positive arguments (Stirling's series, shifted to large arguments).
 fn ln_gamma(x: f64) -> f64 {
@@ -105,22 +105,19 @@ pub fn welch_interval(first: &[f64], second: &[f64], level: f64) -> Option<Inter
     Some(Interval { low: a - b - reach, high: a - b + reach })
 }
 
-/// The interval of mean(first) − mean(second) by which statements are made: the bootstrap's, widened to Welch's where
-/// either side has fewer than [`FEW_SEEDS`] values, since the bootstrap's is too narrow there.
+/// The interval of mean(first) − mean(second) by which statements are made: from the lower end of the bootstrap's and of
+/// Welch's to the upper end of either.
+///
+/// With five seeds a side, the bootstrap's alone misses the truth in about 12% of cases where it says 5%, and Welch's
+/// alone trusts that scores are normally distributed. With many seeds the two are the same.
 pub fn cautious_difference(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
     let bootstrap = difference_interval(first, second, level)?;
-    if first.len().min(second.len()) >= FEW_SEEDS {
-        return Some(bootstrap);
-    }
     welch_interval(first, second, level).map(|welch| hull(bootstrap, welch))
 }
 
-/// The same for the mean of one group, with Student's interval.
+/// The same for the mean of one group, with Student's interval. With five seeds the bootstrap's alone misses in about 15%.
 pub fn cautious_mean(values: &[f64], level: f64) -> Option<Interval> {
     let bootstrap = mean_interval(values, level)?;
-    if values.len() >= FEW_SEEDS {
-        return Some(bootstrap);
-    }
     t_interval(values, level).map(|student| hull(bootstrap, student))
 }
 

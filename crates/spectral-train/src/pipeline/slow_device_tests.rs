@@ -4,6 +4,7 @@ use super::*;
 use crate::config::Configuration;
 use crate::registry::Registry;
 use crate::store::testing::ScratchDir;
+use spectral_agent::diagnostics::ScoreError;
 use spectral_agent::lockstep::{Decision, DeviceFailure, ObservationRef};
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::StateReader;
@@ -64,7 +65,7 @@ impl Group for SlowDevice {
     fn drain_metrics(&mut self, agent: usize) -> Result<Vec<Option<f64>>, DeviceFailure> {
         self.group.drain_metrics(agent)
     }
-    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure> {
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<ScoreError>, DeviceFailure> {
         self.group.td_by_score(agent)
     }
     fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {

@@ -133,6 +133,11 @@ impl CsvWriter {
         Ok(length)
     }
 
+    /// How many fields a row has.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,6 +1,7 @@
 //! A group on a GPU as a trainer sees it: submissions and what is read back.
 
 use super::{CudaGroup, failed};
+use crate::diagnostics::ScoreError;
 use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, ObservationBuffer, ObservationRef};
 use crate::replay::Outcome;
@@ -124,7 +125,7 @@ impl Group for CudaGroup {
         drain().map_err(failed)
     }
 
-    fn td_by_score(&mut self, agent: usize) -> Result<Vec<(usize, f64, f64)>, DeviceFailure> {
+    fn td_by_score(&mut self, agent: usize) -> Result<Vec<ScoreError>, DeviceFailure> {
         Ok(self.diagnostics(agent).map_err(failed)?.td_by_score().collect())
     }
 
