@@ -103,17 +103,20 @@ fn legal_actions_on_a_gpu_agree_but_for_rounding() {
 fn extended(options: &str) -> Vec<Variant> {
     let with = |codec: &str| variant(&format!("{codec} {options}"));
     let mut all: Vec<Variant> = ["spectral", "categorical", "compressed", "clipped"].map(with).to_vec();
-    // Its last layer changes before the online network's own pass, but after the one that chooses.
-    all.extend([with("popart"), variant("popart")]);
+    // Its last layer changes before the online network's own pass, but after the one that chooses. Heads are the same for all.
+    let plain = if options.contains("dueling") { "popart dueling=true" } else { "popart" };
+    all.extend([with("popart"), variant(plain)]);
     all
 }
 
 /// Options of the learner that its kernels are compiled for.
-const OPTIONS: [&str; 4] = [
+const OPTIONS: [&str; 6] = [
     "double=true",
     "prioritised=true",
     "prioritised=true priority_exponent=1 importance_exponent=1",
     "double=true prioritised=true",
+    "dueling=true",
+    "double=true dueling=true prioritised=true",
 ];
 
 #[test]
@@ -212,13 +215,14 @@ fn every_group_of_codecs_compiles() {
     let large = vec![variant("categorical atoms=4096"), variant("popart")];
     let (plain, double) = (Extras::default(), Extras { double: true, ..Default::default() });
     let prioritised = Extras { prioritised: true, ..Default::default() };
-    let all = Extras { double: true, prioritised: true };
+    let dueling = Extras { dueling: true, ..Default::default() };
+    let all = Extras { double: true, prioritised: true, dueling: true };
     for (agents, observation, batch, masked, extras) in [
         (&variants(), SCREEN, 32, false, plain),
         (&variants(), SCREEN, 32, true, all),
         (&named(&["spectral"]), SCREEN, 32, false, double),
         (&[&board[..], &board[..1]].concat(), BOARD, 7, false, prioritised),
-        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32, false, plain),
+        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32, false, dueling),
         (&large, BOARD, MAX_ROWS, true, all),
     ] {
         let codecs: Vec<&dyn Codec> = agents.iter().map(|(_, _, codec)| codec.as_ref()).collect();

@@ -250,13 +250,11 @@ fn an_agent_that_is_not_finite_stops_alone() {
 fn what_a_gpu_cannot_do_is_refused() {
     let Some(device) = device() else { return };
     let task = task(ATARI);
-    for text in ["spectral dueling=true", "spectral prioritised=true", "spectral double=true"] {
-        let specs = specs(vec![variant(text)], 100);
-        let error = CudaGroup::new(&device, Precision::Bf16, &task, specs).err().unwrap();
-        assert!(error.0.contains("--device cpu"), "{error}");
+    for texts in [["spectral batch=32", "spectral batch=16"], ["spectral", "spectral dueling=true"]] {
+        let mixed = specs(texts.map(variant).to_vec(), 100);
+        let error = CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap();
+        assert!(error.0.contains("share") && error.0.contains("--device cpu"), "{error}");
     }
-    let mixed = specs(["spectral batch=32", "spectral batch=16"].map(variant).to_vec(), 100);
-    assert!(CudaGroup::new(&device, Precision::Bf16, &task, mixed).err().unwrap().0.contains("share"));
     // More than the device and the machine have together.
     let huge = specs(vec![variant("clipped")], 1 << 28);
     let error = CudaGroup::new(&device, Precision::Bf16, &task, huge).err().unwrap();

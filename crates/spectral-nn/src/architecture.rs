@@ -206,6 +206,11 @@ impl Architecture {
         self.head.actions * self.head.per_action
     }
 
+    /// Outputs of its last layer: of a dueling head, those of both streams.
+    pub fn head_outputs(&self) -> usize {
+        self.outputs() + if self.head.dueling { self.head.per_action } else { 0 }
+    }
+
     /// Floating-point operations of one forward pass of one network. 0 if the architecture is not valid.
     pub fn flops_forward(&self, batch: usize) -> u64 {
         let Ok(plan) = Plan::new(self) else { return 0 };

@@ -23,12 +23,14 @@ mod cpu;
 pub mod cuda;
 pub mod layout;
 mod network;
+mod streams;
 mod tensors;
 
 pub use architecture::{Architecture, ArchitectureError, Head, Input, Layer};
 pub use backend::{AdamBuffers, AdamSettings, Backend, Pass};
 pub use cpu::{Cpu, Floats, Instructions, Samples};
 pub use network::{Network, Which};
+pub use streams::DenseHead;
 pub use tensors::Tensor;
 
 /// The examples of the README, as tests.

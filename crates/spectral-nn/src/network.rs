@@ -241,6 +241,13 @@ impl<B: Backend> Network<B> {
         B::view(&self.train_outputs.joined, self.agents * self.kept_batch * self.architecture.outputs())
     }
 
+    /// The outputs of the last [`forward`](Self::forward) pass, of a batch of this size, before dueling streams were joined:
+    /// `[agent][sample]`, and of each the value's and then the advantages'. `None` if the head is plain.
+    pub fn streams(&self, batch: usize) -> Option<&B::View> {
+        let len = self.pass(batch).agents * batch * self.plan.raw;
+        self.outputs.raw.as_ref().map(|raw| B::view(raw, len))
+    }
+
     /// Gradients of all parameters for the batch of the last [`forward_train`](Self::forward_train).
     ///
     /// Both arguments are output gradients `[agent][sample][outputs]`: `last` is used for the last layer's own

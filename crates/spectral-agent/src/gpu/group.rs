@@ -199,13 +199,13 @@ impl CudaGroup {
             let same = Trunk::new(shape).is_ok_and(|other| other.same(&trunk));
             if !same || spec.settings.batch != batch || spec.settings.n_step != n_step {
                 return Err(DeviceFailure(
-                    "agents on one GPU must share the network's hidden layers, batch and n_step; train them in separate runs, \
+                    "agents on one GPU must share the network's hidden layers, dueling, batch and n_step; train them in separate runs, \
                      or use --device cpu"
                         .into(),
                 ));
             }
         }
-        let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
+        let outputs: Vec<usize> = shapes.iter().map(Architecture::head_outputs).collect();
         let (head_at, head_in) = trunk.head();
         let mut networks = Networks::new(device, trunk, &outputs, batch, precision).map_err(failed)?;
         let extras = source::Extras::of(specs.iter().map(|spec| (&spec.settings, spec.codec.as_ref())));
@@ -355,7 +355,7 @@ impl CudaGroup {
                 leaves: by_priority.map_or(0, |priorities| priorities.leaves as u64),
                 seed: member.spec.seed,
                 capacity: ring.capacity as u64,
-                parameters: self.networks.parameters(index) as u32,
+                parameters: self.networks.stored(index) as u32,
                 kind: kinds[index],
                 outputs: codec.outputs() as u32,
                 encoded: codec.encoded() as u32,

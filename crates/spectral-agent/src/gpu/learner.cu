@@ -243,13 +243,20 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
     }
 }
 
-// Makes every action's output k scale[k] * y + shift[k] by changing the online last layer.
+// Makes every action's output k scale[k] * y + shift[k] by changing the online last layer. Of dueling streams only the value
+// carries the shift: advantages count by their differences.
 static __device__ void change_last_layer(const Agent& agent, const float* scale, const float* shift) {
-    const int k = (int)agent.outputs, units = ACTIONS * k;
+    const int k = (int)agent.outputs, units = (ACTIONS + DUELING) * k;
     float* weights = agent.online + HEAD_AT;
     for (int i = thread(); i < HEAD_IN * units; i += threads()) weights[i] *= scale[i % k];
     float* biases = weights + HEAD_IN * units;
+#if DUELING
+    for (int i = thread(); i < units; i += threads()) {
+        biases[i] = i < k ? biases[i] * scale[i] + shift[i] : biases[i] * scale[i % k];
+    }
+#else
     for (int i = thread(); i < units; i += threads()) biases[i] = biases[i] * scale[i % k] + shift[i % k];
+#endif
 }
 
 // grid P: encoded returns, greedy actions and targets; then the codec's own change before the online forward pass.
@@ -273,17 +280,25 @@ targets(Agent* agents, const Row* rows, const float* outputs, float* targets, fl
     returns += p * BATCH * MAX_ENCODED;
     Chooser chooser = {outputs, agent.frozen};
 #if DOUBLE_Q
-    if (agent.double_q) chooser = {choosing + p * BATCH * PITCH, agent.online_state};
+    choosing += p * BATCH * PITCH;
+    if (agent.double_q) chooser = {choosing, agent.online_state};
+#endif
+#if DUELING
+    join_streams(agent, outputs, BATCH);
+#if DOUBLE_Q
+    join_streams(agent, choosing, BATCH);
+#endif
 #endif
     bool changes = false;
     FOR_CODEC(agent.kind, {
         make_targets<Codec>(agent, rows, outputs, chooser, targets, returns, judged);
-#if DOUBLE_Q
-        Codec::compare(agent, rows, choosing + p * BATCH * PITCH, outputs);
-#endif
         changes = Codec::before_forward(agent, targets, scale, shift);
     })
     __syncthreads();
+#if DOUBLE_Q
+    // After the greedy choices, which the states before this update make.
+    FOR_CODEC(agent.kind, Codec::compare(agent, rows, choosing, outputs))
+#endif
     if (changes) change_last_layer(agent, scale, shift);
 }
 
@@ -301,6 +316,15 @@ struct RowSums {
     float importance;
 #endif
 };
+
+// The factor of a row's gradients.
+static __device__ inline float row_scale(float scale, const RowSums& sums) {
+#if PRIORITISED
+    return scale * sums.importance;
+#else
+    return scale;
+#endif
+}
 
 template <class Codec>
 static __device__ void sum_row(const Batch& batch, int row, RowSums& sums) {
@@ -454,6 +478,9 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
     trunk += p * BATCH * PITCH;
     const bool learns = agent.counters->learns != 0;
     if (learns) {
+#if DUELING
+        join_streams(agent, outputs, BATCH);
+#endif
         const Batch batch = {agent, rows, outputs, targets, returns, last};
         correct(agent, corrections);
         FOR_CODEC(agent.kind, {
@@ -468,6 +495,23 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
     }
     const int k = (int)agent.outputs;
     const bool moves = learns && finite;
+#if DUELING
+    // A thread has one output of a row, with all places that its gradient goes to and comes from.
+    for (int item = thread(); item < BATCH * k; item += threads()) {
+        const int row = item / k, output = item % k, at = row * PITCH + output;
+        const int taken = moves ? sums[row].action : 0;
+        float g = moves && sums[row].mask ? last[at + taken * k] : 0.0f;
+        g = moves ? row_scale(scale, sums[row]) * g : 0.0f;
+        const float weighted = moves ? g * weights[output] : 0.0f;
+        spread_gradient(trunk + at, k, taken, weighted);
+        spread_gradient(last + at, k, taken, agent.undo_last_layer ? g : weighted);
+    }
+    const int behind = PITCH - (ACTIONS + 1) * k;
+    for (int i = thread(); i < BATCH * behind; i += threads()) {
+        const int at = i / behind * PITCH + (ACTIONS + 1) * k + i % behind;
+        last[at] = trunk[at] = 0.0f;
+    }
+#else
     // Several at a time, so that reads do not wait for the writes before them.
     const int at_once = 8;
     for (int first = thread(); first < BATCH * PITCH; first += at_once * threads()) {
@@ -478,11 +522,7 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
             const int output = moves && at < BATCH * PITCH ? at % PITCH - sums[row].action * k : -1;
             g[j] = weighted[j] = 0.0f;
             if (output >= 0 && output < k) {
-#if PRIORITISED
-                g[j] = scale * sums[row].importance * (sums[row].mask ? last[at] : 0.0f);
-#else
-                g[j] = scale * (sums[row].mask ? last[at] : 0.0f);
-#endif
+                g[j] = row_scale(scale, sums[row]) * (sums[row].mask ? last[at] : 0.0f);
                 weighted[j] = g[j] * weights[output];
             }
         }
@@ -494,6 +534,7 @@ gradients(Agent* agents, const Row* rows, const float* outputs, const float* tar
             last[at] = agent.undo_last_layer ? g[j] : weighted[j];
         }
     }
+#endif
 }
 
 // grid P: the greedy actions for the current observations.
@@ -504,6 +545,9 @@ choose(Agent* agents, const float* outputs, const Staged* staged, Decision* deci
     const float* own = outputs + (u64)blockIdx.x * PITCH;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+#if DUELING
+    join_streams(agent, own, 1);
 #endif
     const u8* legal = legal_in(agent, agent.counters->newest);
     FOR_CODEC(agent.kind, {

@@ -13,4 +13,3 @@ pub mod source;
 
 #[cfg(feature = "cuda")]
 pub use group::{AgentSpec, CudaGroup, host_resident, memory_bytes};
-pub use source::unsupported;

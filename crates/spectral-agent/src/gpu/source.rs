@@ -32,12 +32,6 @@ impl std::fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Why these settings cannot be trained on a GPU, if they cannot.
-pub fn unsupported(settings: &AgentSettings) -> Option<String> {
-    let why = "dueling=true is not made for GPUs; turn it off, or use --device cpu";
-    settings.dueling.then(|| why.into())
-}
-
 /// What all agents of a group have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -53,7 +47,7 @@ pub struct Shape {
     pub head_at: usize,
     /// Inputs of the last layer.
     pub head_in: usize,
-    /// Floats from one row of outputs to the next; at least actions × outputs of every codec.
+    /// Floats from one row of outputs to the next; at least actions × outputs of every codec, one more with dueling heads.
     pub pitch: usize,
     /// Bytes of one state's legal actions ([`TaskSpec::mask_bytes`](spectral_env::TaskSpec::mask_bytes)); 0 if all always are.
     pub mask_bytes: usize,
@@ -68,6 +62,8 @@ pub struct Extras {
     pub double: bool,
     /// Some agents draw from replay by priority.
     pub prioritised: bool,
+    /// All agents have dueling heads.
+    pub dueling: bool,
 }
 
 impl Extras {
@@ -76,6 +72,7 @@ impl Extras {
         agents.into_iter().fold(Extras::default(), |extras, (agent, codec)| Extras {
             double: extras.double || agent.double || codec.compares(),
             prioritised: extras.prioritised || agent.prioritised,
+            dueling: extras.dueling || agent.dueling,
         })
     }
 }
@@ -132,7 +129,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
                 "the codec {codec:?} has no device code (Codec::device returns None): train it on the CPU"
             )));
         };
-        if shape.actions * codec.outputs() > shape.pitch {
+        if (shape.actions + usize::from(shape.extras.dueling)) * codec.outputs() > shape.pitch {
             return Err(Unsupported(format!(
                 "{} actions of {} outputs do not fit rows of {} floats",
                 shape.actions,
@@ -162,6 +159,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
         include_str!("squash.cuh"),
         include_str!("replay.cuh"),
         include_str!("priorities.cuh"),
+        include_str!("dueling.cuh"),
         include_str!("codec.cuh"),
     ] {
         text.push_str(part);
@@ -184,11 +182,12 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
 /// | `CHANNELS`, `HEIGHT`, `WIDTH` | planes of one observation (1, 1 and `OBSERVATION` for vectors) |
 /// | `PITCH` | floats from one row of outputs to the next, the same for every agent of the group |
 /// | `MAX_OUTPUTS`, `MAX_ENCODED` | the largest K and E of the group's codecs: strides of targets and of encoded returns |
-/// | `HEAD_AT`, `HEAD_IN` | where the last layer lies within an agent's parameters, and its inputs: weights `[HEAD_IN][ACTIONS * K]`, then `ACTIONS * K` biases |
+/// | `HEAD_AT`, `HEAD_IN` | where the last layer lies within an agent's parameters, and its inputs: weights `[HEAD_IN][(ACTIONS + DUELING) * K]`, then as many biases |
 /// | `ROW_BYTES` | the size of a sampled transition with its rewards |
 /// | `MASK_BYTES` | the size of one state's legal actions; 0 if all actions are always legal, and then nothing is kept or read |
 /// | `DOUBLE_Q` | 1 if some agents choose by the online network what the target network values, or compare the two |
 /// | `PRIORITISED` | 1 if some agents draw from replay by priority |
+/// | `DUELING` | 1 if heads are dueling: K outputs of the value stand before those of the actions |
 fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
     let (vector, channels, height, width) = match shape.observation {
         ObservationSpec::Vector { len } => (1, 1, 1, len),
@@ -214,6 +213,7 @@ fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
         ("MASK_BYTES", shape.mask_bytes),
         ("DOUBLE_Q", shape.extras.double.into()),
         ("PRIORITISED", shape.extras.prioritised.into()),
+        ("DUELING", shape.extras.dueling.into()),
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }
@@ -245,7 +245,7 @@ mod tests {
         head_in: 16,
         pitch: 42,
         mask_bytes: 0,
-        extras: Extras { double: false, prioritised: false },
+        extras: Extras { double: false, prioritised: false, dueling: false },
     };
 
     #[test]

@@ -9,9 +9,10 @@ mod update;
 
 use super::*;
 use crate::gpu::abi::{self, Staged};
-use crate::gpu::source::{Extras, Shape, Source, build, unsupported};
+use crate::gpu::source::{Extras, Shape, Source, build};
 use crate::testing::{Comparison, Emulator, Runner, Unavailable, Variant};
 use spectral_core::bytes::{StateReader, StateWriter};
+use spectral_nn::Samples;
 use std::ffi::c_void;
 use twin::Twin;
 
@@ -77,9 +78,6 @@ fn learner(
     seed: u64,
     untouched: bool,
 ) -> Result<Learner, String> {
-    if let Some(why) = unsupported(settings) {
-        return Err(why);
-    }
     let settings = AgentSettings {
         batch: BATCH,
         n_step: N_STEP,
@@ -108,6 +106,12 @@ fn same(tolerance: f64, what: &str, got: &[f64], want: &[f64]) -> Result<(), Str
         ensure!(equal, "{what}: element {i} is {g} on the device, {w} in the learner");
     }
     Ok(())
+}
+
+/// A network's outputs as the last layer leaves them: those of dueling streams are not joined yet.
+fn device_outputs(network: &mut Network<Cpu>, which: Which, samples: Samples<'_>, batch: usize) -> Vec<f32> {
+    let joined = network.forward(which, samples, batch).to_vec();
+    network.streams(batch).map_or(joined, <[f32]>::to_vec)
 }
 
 fn wide(values: &[f32]) -> Vec<f64> {
@@ -161,17 +165,19 @@ impl Life {
             .map(|(p, variant)| learner(variant, &task, 3 + p as u64, untouched == Some(p)))
             .collect::<Result<Vec<Learner>, String>>()?;
         let widest = learners.iter().map(|l| l.codec.outputs()).max();
-        let pitch = 5 + actions * widest.ok_or_else(|| "a group needs at least one agent".to_string())?;
+        let extras = Extras::of(learners.iter().map(|l| (&l.settings, l.codec.as_ref())));
+        let streams = usize::from(extras.dueling);
+        let pitch = 5 + (actions + streams) * widest.ok_or_else(|| "a group needs at least one agent".to_string())?;
         let shape = Shape {
             batch: BATCH,
             n_step: N_STEP,
             actions,
             observation,
             head_at: learners[0].network.last_layer_at(),
-            head_in: HIDDEN,
+            head_in: HIDDEN * (1 + streams),
             pitch,
             mask_bytes: task.mask_bytes(),
-            extras: Extras::of(learners.iter().map(|l| (&l.settings, l.codec.as_ref()))),
+            extras,
         };
         let codecs: Vec<&dyn Codec> = learners.iter().map(|l| l.codec.as_ref()).collect();
         let source = build(&shape, &codecs).map_err(|e| e.to_string())?;
@@ -343,8 +349,8 @@ impl Life {
             learner.allow(&ActionMask::from_bytes(self.twins[p].legal_seen));
             wanted[p] = Some(learner.act());
             let current = learner.buffers.current.samples();
-            let row = learner.network.forward(Which::Online, current, 1);
-            outputs[p * self.pitch..][..row.len()].copy_from_slice(row);
+            let row = device_outputs(&mut learner.network, Which::Online, current, 1);
+            outputs[p * self.pitch..][..row.len()].copy_from_slice(&row);
             let current = &self.learners[p].buffers.current;
             self.check_stack("the stack for acting", self.acting, p, (current, 0))?;
         }
@@ -394,7 +400,7 @@ impl Life {
                 self.learners[p].refresh_target();
             }
             let (learner, twin) = (&self.learners[p], &self.twins[p]);
-            let equal = twin.target == learner.network.parameters(Which::Target, 0);
+            let equal = twin.target == twin::parameters(learner, Which::Target);
             ensure!(equal, "{}: the target network is not the learner's", self.names[p]);
             self.same(p, "the frozen state", twin.frozen, &learner.frozen_state)?;
         }

@@ -10,8 +10,12 @@
 #include <thread>
 #include <vector>
 
+// Only kernels are seen from outside. Shared memory in a struct's function would otherwise be one and the same in all libraries that
+// a process has loaded, and comparisons that run at the same time would write to each other's.
+#pragma GCC visibility push(hidden)
+
 #define __device__
-#define __global__
+#define __global__ __attribute__((visibility("default")))
 #define __shared__ static
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(threads, blocks)
@@ -96,7 +100,7 @@ static void call(void* kernel, void** a, unsigned count) {
 }
 
 // Runs a kernel whose arguments are pointers.
-extern "C" void emulate(void* kernel, unsigned x, unsigned y, unsigned z, unsigned threads, void** a, unsigned count) {
+extern "C" __global__ void emulate(void* kernel, unsigned x, unsigned y, unsigned z, unsigned threads, void** a, unsigned count) {
     static std::mutex one_at_a_time;
     std::lock_guard<std::mutex> lock(one_at_a_time);
     gridDim = {x, y, z};

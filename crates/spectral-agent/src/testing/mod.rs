@@ -260,7 +260,7 @@ pub fn compile_device_code_with(
     const ACTIONS: usize = 18;
     let outputs =
         codecs.iter().map(|codec| codec.outputs()).max().ok_or("a group needs at least one codec")?;
-    let pitch = ACTIONS * outputs;
+    let pitch = (ACTIONS + usize::from(extras.dueling)) * outputs;
     let mask_bytes = if masked { ACTIONS.div_ceil(8) } else { 0 };
     let (n_step, head_at, head_in) = (3, 0, 512);
     let actions = ACTIONS;

@@ -8,6 +8,7 @@ use super::plan::{ForwardKernel, LayerPlan, NetworkPlan, passes_apart};
 use super::shapes::{Precision, Target, Trunk};
 use super::source;
 use crate::architecture::Input;
+use crate::streams::DenseHead;
 use backward::Backward;
 
 /// What the kernels must know of one network besides its parameters: where to find this update's numbers of Adam, which
@@ -158,7 +159,7 @@ fn of_networks(shape: &Shape, networks: usize) -> Shape {
 }
 
 impl Networks {
-    /// Networks with heads of these widths, all parameters zero.
+    /// Networks with heads of these widths (of dueling heads, both streams' together), all parameters zero.
     pub fn new(
         device: &Device,
         trunk: Trunk,
@@ -278,9 +279,18 @@ impl Networks {
         self.halves.as_ref()?.get(which as usize)
     }
 
-    /// How many numbers a network has.
+    /// How many numbers a network has in the canonical [layout](crate::layout).
     pub fn parameters(&self, agent: usize) -> usize {
+        self.dense(agent).map_or(self.stored(agent), |dense| dense.canonical())
+    }
+
+    /// How many numbers a network has on the device: more, if its head is dueling.
+    pub fn stored(&self, agent: usize) -> usize {
         self.plan.trunk.parameters(self.plan.outputs[agent])
+    }
+
+    fn dense(&self, agent: usize) -> Option<DenseHead> {
+        self.plan.trunk.dense(self.plan.outputs[agent])
     }
 
     /// Copies numbers of a network to the device, in the canonical [layout](crate::layout).
@@ -289,6 +299,8 @@ impl Networks {
     /// If they are not as many as the network has.
     pub fn write(&self, which: Weights, agent: usize, from: &[f32]) -> Result<(), CudaError> {
         assert_eq!(from.len(), self.parameters(agent), "as many numbers as the network has");
+        let dense = self.dense(agent).map(|dense| dense.spread(from));
+        let from = dense.as_deref().unwrap_or(from);
         self.vectors[which as usize].write(4 * self.starts[agent], from)?;
         match self.half(which) {
             None => Ok(()),
@@ -301,9 +313,9 @@ impl Networks {
 
     /// Copies numbers of a network from the device.
     pub fn read(&self, which: Weights, agent: usize) -> Result<Vec<f32>, CudaError> {
-        let mut to = vec![0.0f32; self.parameters(agent)];
+        let mut to = vec![0.0f32; self.stored(agent)];
         self.vectors[which as usize].read(4 * self.starts[agent], &mut to)?;
-        Ok(to)
+        Ok(self.dense(agent).map(|dense| dense.collect(&to)).unwrap_or(to))
     }
 
     /// Where minibatches go: `[states, next states][agent][sample][row][column][channel]` bytes, or floats for vectors. Where

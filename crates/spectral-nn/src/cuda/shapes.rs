@@ -4,6 +4,7 @@ use super::device::Shape;
 use super::linear::{STREAM_INPUTS, STREAM_WARPS, backward_shared, stream_shared};
 use crate::architecture::{Architecture, ArchitectureError, Input};
 use crate::layout::{Affine, Plan};
+use crate::streams::DenseHead;
 
 /// How products are made. Parameters, their moments and all sums are fp32 in each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,25 +81,34 @@ const MAX_FUSED_BATCH: usize = 64;
 pub struct Trunk {
     pub(super) input: Input,
     pub(super) layers: Vec<Affine>,
-    /// The head as a layer without a width.
+    /// The head as a layer without a width; dueling streams as one, see [`DenseHead`].
     pub(super) head: Affine,
+    /// The actions of dueling heads.
+    pub(super) dueling: Option<usize>,
 }
 
 impl Trunk {
-    /// The input and the hidden layers of an architecture, whose head must be plain.
-    ///
-    /// # Panics
-    /// If the head is dueling, which callers refuse with a message of their own.
+    /// The input and the hidden layers of an architecture.
     pub fn new(architecture: &Architecture) -> Result<Trunk, ArchitectureError> {
-        assert!(!architecture.head.dueling, "dueling heads are not made for this device");
         let plan = Plan::new(architecture)?;
-        let head = Affine { filters: 0, ..plan.heads[0].clone() };
-        Ok(Trunk { input: architecture.input.clone(), layers: plan.trunk, head })
+        let mut head = Affine { filters: 0, ..plan.heads[0].clone() };
+        if let Some(dense) = DenseHead::of(architecture)? {
+            head.channels = dense.inputs;
+        }
+        let dueling = architecture.head.dueling.then_some(architecture.head.actions);
+        Ok(Trunk { input: architecture.input.clone(), layers: plan.trunk, head, dueling })
     }
 
     /// Whether two populations could be one.
     pub fn same(&self, other: &Trunk) -> bool {
-        self.input == other.input && self.layers == other.layers
+        self.input == other.input && self.layers == other.layers && self.dueling == other.dueling
+    }
+
+    /// Dueling streams of so many outputs, both streams', as the kernels hold them.
+    pub(super) fn dense(&self, outputs: usize) -> Option<DenseHead> {
+        let value = outputs / (self.dueling? + 1);
+        let (at, inputs) = self.head();
+        Some(DenseHead { at, inputs, value, advantages: outputs - value })
     }
 
     /// Where the head's weights start within a network's parameters, and how many inputs it has.
@@ -106,7 +116,7 @@ impl Trunk {
         (self.head.weights_at, self.head.fan_in())
     }
 
-    /// Floats of a network whose head has this many outputs.
+    /// Floats of a network whose head has this many outputs, as the kernels hold them.
     pub fn parameters(&self, outputs: usize) -> usize {
         let (at, inputs) = self.head();
         at + (inputs + 1) * outputs

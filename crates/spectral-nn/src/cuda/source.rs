@@ -52,6 +52,9 @@ pub(super) fn text(plan: &NetworkPlan) -> String {
     if plan.target.warpgroups {
         text.push_str("#define WARPGROUPS\n");
     }
+    if let Some(actions) = plan.trunk.dueling {
+        text.push_str(&format!("#define DUELING {actions}\n"));
+    }
     if plan.target.hopper {
         text.push_str(&format!(
             "#define STREAM_WARPS {STREAM_WARPS}\n#define STREAM_STAGES {STREAM_STAGES}\n"

@@ -2,7 +2,7 @@
 
 use super::{AgentSpec, MARGIN, priorities};
 use crate::gpu::ring::{frame_bytes, small_bytes};
-use crate::gpu::source::{MAX_ROWS, unsupported};
+use crate::gpu::source::MAX_ROWS;
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
 use crate::settings::AgentSettings;
@@ -19,7 +19,7 @@ pub fn memory_bytes(
 ) -> Result<(u64, Vec<u64>), DeviceFailure> {
     let shapes = specs.iter().map(|spec| shape_of(spec, task)).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = shapes.first() else { return Ok((0, Vec::new())) };
-    let outputs: Vec<usize> = shapes.iter().map(Architecture::outputs).collect();
+    let outputs: Vec<usize> = shapes.iter().map(Architecture::head_outputs).collect();
     let trunk = Trunk::new(first).map_err(|e| DeviceFailure(e.to_string()))?;
     let networks = trunk.memory_bytes(&outputs, specs[0].settings.batch, precision);
     let small = small_bytes(task) as u64;
@@ -52,9 +52,6 @@ pub fn host_resident(free: u64, fixed: u64, frames: &[u64]) -> Vec<bool> {
 }
 
 pub(super) fn shape_of(spec: &AgentSpec, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
-    if let Some(why) = unsupported(&spec.settings) {
-        return Err(DeviceFailure(why));
-    }
     if spec.codec.device().is_none() {
         return Err(DeviceFailure(format!(
             "the codec {:?} has no device code (Codec::device); use --device cpu",

@@ -5,8 +5,8 @@ use crate::gpu::abi;
 use crate::learner::Learner;
 use crate::testing::Emulator;
 use spectral_env::ObservationSpec;
-use spectral_nn::Which;
 use spectral_nn::abi::DevicePtr;
+use spectral_nn::{DenseHead, Which};
 
 /// What the device holds of one agent, in main memory.
 pub(super) struct Twin {
@@ -33,13 +33,20 @@ pub(super) struct Twin {
     pub counters: &'static mut [abi::Counters],
 }
 
+/// A learner's parameters as the device holds them: dueling streams as one layer.
+pub(super) fn parameters(learner: &Learner, which: Which) -> Vec<f32> {
+    let own = learner.network.parameters(which, 0);
+    let dense = DenseHead::of(learner.network.architecture()).expect("the learner has this network");
+    dense.map_or(own.to_vec(), |dense| dense.spread(own))
+}
+
 impl Twin {
     pub fn new(emulator: &Emulator, learner: &Learner, constants: &[f64], mask_bytes: usize) -> Self {
         let len = CAPACITY * learner.replay.spec().len();
         let vector = matches!(learner.replay.spec(), ObservationSpec::Vector { .. });
         Twin {
-            online: emulator.buffer(learner.network.parameters(Which::Online, 0).to_vec()),
-            target: emulator.buffer(learner.network.parameters(Which::Target, 0).to_vec()),
+            online: emulator.buffer(parameters(learner, Which::Online)),
+            target: emulator.buffer(parameters(learner, Which::Target)),
             bytes: emulator.buffer(vec![0; if vector { 0 } else { len }]),
             floats: emulator.buffer(vec![0.0; if vector { len } else { 0 }]),
             actions: emulator.buffer(vec![0; CAPACITY]),

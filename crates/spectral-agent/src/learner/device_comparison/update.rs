@@ -4,6 +4,14 @@ use super::*;
 use crate::gpu::abi::RowHead;
 use spectral_nn::abi::from_bytes;
 
+/// The gradients of dueling streams of which these are the gradients of the joined outputs `[action][k]`.
+fn spread(joined: &[f32], k: usize) -> Vec<f32> {
+    let actions = joined.len() / k;
+    let value: Vec<f32> = (0..k).map(|i| joined[i..].iter().step_by(k).sum()).collect();
+    let advantages = joined.iter().enumerate().map(|(at, g)| g - value[at % k] / actions as f32);
+    value.iter().copied().chain(advantages).collect()
+}
+
 impl Life {
     fn row(&self, agent: usize, row: usize) -> RowHead {
         let words = abi::row_bytes(N_STEP) / 8;
@@ -22,8 +30,8 @@ impl Life {
             self.learners.iter_mut().enumerate().filter(|(p, _)| self.twins[*p].counters().learns == 1)
         {
             let stacks = if next { &learner.buffers.next_states } else { &learner.buffers.states };
-            let width = self.task.actions.len() * learner.codec.outputs();
-            let outputs = learner.network.forward(which, stacks.samples(), BATCH);
+            let width = learner.network.architecture().head_outputs();
+            let outputs = device_outputs(&mut learner.network, which, stacks.samples(), BATCH);
             for (row, values) in outputs.chunks_exact(width).enumerate() {
                 all[(p * BATCH + row) * self.pitch..][..width].copy_from_slice(values);
             }
@@ -174,8 +182,8 @@ impl Life {
                 self.same(p, "returns", &wide(&got[..own_e]), &wide(&want[..own_e]))?;
             }
             self.same(p, "the state before the forward pass", twin.online_state, &learner.online_state)?;
-            let online = learner.network.parameters(Which::Online, 0);
-            self.same(p, "the last layer", &wide(twin.online), &wide(online))?;
+            let online = twin::parameters(learner, Which::Online);
+            self.same(p, "the last layer", &wide(twin.online), &wide(&online))?;
         }
         Ok((targets, returns))
     }
@@ -208,11 +216,14 @@ impl Life {
         let magnitude = self.learners[p].make_gradients();
         ensure!(magnitude.is_finite(), "{}: the learner's values are not finite", self.names[p]);
         let (learner, twin) = (&self.learners[p], &self.twins[p]);
-        let width = self.task.actions.len() * learner.codec.outputs();
+        let (actions, k) = (self.task.actions.len(), learner.codec.outputs());
         for row in 0..BATCH {
             for (got, want) in [(last, &learner.buffers.last), (trunk, &learner.buffers.trunk)] {
                 let got = &got[row * self.pitch..][..self.pitch];
-                self.same(p, "gradients", &wide(&got[..width]), &wide(&want[row * width..][..width]))?;
+                let want = &want[row * actions * k..][..actions * k];
+                let want = if self.extras.dueling { spread(want, k) } else { want.to_vec() };
+                let width = want.len();
+                self.same(p, "gradients", &wide(&got[..width]), &wide(&want))?;
                 let rest = got[width..].iter().all(|&g| g == 0.0);
                 ensure!(rest, "{}: gradients behind the last output", self.names[p]);
             }
@@ -234,8 +245,8 @@ impl Life {
         let rate = f64::from(learner.settings.learning_rate as f32) / correction(learner.settings.adam_beta1);
         let root = 1.0 / correction(learner.settings.adam_beta2).sqrt();
         self.same(p, "Adam", &[counters.step_size, counters.root_correction], &[rate, root])?;
-        let online = self.learners[p].network.parameters(Which::Online, 0);
-        self.twins[p].online.copy_from_slice(online);
+        let online = twin::parameters(&self.learners[p], Which::Online);
+        self.twins[p].online.copy_from_slice(&online);
         if let Some(priorities) = &self.learners[p].priorities {
             // What differs by a rounding must not add up to another draw.
             self.twins[p].priorities.copy_from_slice(priorities.tree.nodes());

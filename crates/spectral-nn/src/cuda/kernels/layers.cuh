@@ -14,6 +14,18 @@ struct Layer {
     __device__ __forceinline__ static int filters(const Net& net) { return F > 0 ? F : (int)net.outputs; }
 };
 
+// Whether a weight may be other than zero. In a dueling head, the value's outputs have weights from the first half of the inputs
+// only, and the advantages' from the second. Biases (input FAN_IN) all count.
+template <class L>
+__device__ __forceinline__ bool counts(const Net& net, int input, int unit) {
+#ifdef DUELING
+    const int value = (int)net.outputs / (DUELING + 1);
+    return L::F > 0 || input >= L::FAN_IN || (input < L::FAN_IN / 2) == (unit < value);
+#else
+    return true;
+#endif
+}
+
 template <class T, int N>
 __device__ __forceinline__ void zero(Raw<T, N>& raw) {
 #pragma unroll
@@ -350,7 +362,7 @@ __device__ void step(const Net* nets, const float* partial, int splits, int most
     const Net& net = nets[blockIdx.y];
     const int filters = L::filters(net), size = (L::FAN_IN + 1) * filters;
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= size || !*net.learns) return;
+    if (i >= size || !*net.learns || !counts<L>(net, i / filters, i % filters)) return;
     const float* from = partial + (size_t)blockIdx.y * splits * most + i;
     float g = 0.0f;
     for (int s = 0; s < splits; s++) g += from[(size_t)s * most];

@@ -219,9 +219,12 @@ __device__ void linear_backward(const Net* nets, const In* input, const D* last,
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
                         float2 &p = w[j][h], &f = m[j][h], &q = v[j][h];
+                        int i = i0 + half + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
+                        // Without a gradient, a zero stays one.
+                        if (!counts<L>(net, i, u)) d[j][2 * h] = 0.0f;
+                        if (!counts<L>(net, i, u + 1)) d[j][2 * h + 1] = 0.0f;
                         adam.step(d[j][2 * h] * scale, p.x, f.x, q.x);
                         adam.step(d[j][2 * h + 1] * scale, p.y, f.y, q.y);
-                        int i = i0 + half + g + 8 * h, u = slab + u0 + 8 * j + 2 * t;
                         size_t at = (size_t)i * units + u;
                         bool one = i < L::FAN_IN && u < units, two = i < L::FAN_IN && u + 1 < units;
                         store_two<VECTOR>(weights + at, p, one, two);
