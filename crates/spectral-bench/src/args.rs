@@ -27,6 +27,9 @@ pub struct GpuArgs {
     /// Numbers of agents, separated by commas; by default 1,5,20,64, and 20 with --end-to-end
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub populations: Vec<u16>,
+    /// An agent to measure instead of spectral: a codec and settings, such as "spectral choice=steady double=true"; may be repeated
+    #[arg(long = "agent", conflicts_with = "end_to_end")]
+    pub agents: Vec<String>,
     /// Arithmetic of products: bf16, tf32, fp32 or all; by default all, and bf16 with --end-to-end
     #[arg(long, value_enum)]
     pub precision: Option<BenchPrecision>,

@@ -3,7 +3,7 @@
 use crate::failure::{DATA, Failure};
 use crate::floor::frames_per_second;
 use crate::gpu::{failed, show};
-use crate::group_times::{GroupTimes, Noise, measure};
+use crate::group_times::{GroupTimes, Noise, USUAL, measure};
 use crate::output::{Table, note, number, print};
 use serde_json::{Value, json};
 use spectral_core::rng::{Purpose, Stream};
@@ -53,7 +53,7 @@ pub fn run(
     noise: &Noise,
     json: bool,
 ) -> Result<(), Failure> {
-    let times = |agents| measure(device, wanted.precision, agents, 0, noise, 1.0).map_err(failed);
+    let times = |agents| measure(device, wanted.precision, (USUAL, agents), 0, noise, 1.0).map_err(failed);
     let whole = times(wanted.agents)?;
     // The trainer works in groups; what they allow one after the other tells its own losses from those of smaller groups.
     let mut by_size: BTreeMap<usize, GroupTimes> = BTreeMap::from([(wanted.agents, whole)]);

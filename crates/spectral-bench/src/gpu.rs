@@ -4,10 +4,10 @@ use crate::args::{BenchPrecision, GpuArgs};
 use crate::end_to_end;
 use crate::failure::{DEVICE, Failure};
 use crate::floor::{self, Floor};
-use crate::group_times::{GroupTimes, Noise, Times, copy_bandwidth, measure, specs, task};
+use crate::group_times::{GroupTimes, Noise, REPLAY, Times, USUAL, copy_bandwidth, measure, specs, task};
 use crate::output::{Table, note, print};
 use serde_json::{Value, json};
-use spectral_agent::gpu::{host_resident, memory_bytes};
+use spectral_agent::gpu::{AgentSpec, host_resident, memory_bytes};
 use spectral_agent::lockstep::DeviceFailure;
 use spectral_nn::cuda::{Device, DeviceInfo, Precision};
 use spectral_train::machine::{Hardware, available_memory, human_bytes};
@@ -19,6 +19,8 @@ const FIGURE_REPLAY: usize = 1_000_000;
 /// What to measure, as the arguments mean it.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
+    /// Agents as [`specs`] reads them.
+    agents: Vec<String>,
     populations: Vec<usize>,
     precisions: Vec<Precision>,
     seconds: f64,
@@ -42,7 +44,14 @@ impl Wanted {
             BenchPrecision::Fp32 => vec![Precision::Fp32],
             BenchPrecision::All => vec![Precision::Bf16, Precision::Tf32, Precision::Fp32],
         };
-        Ok(Wanted { populations, precisions, seconds })
+        let agents = match &args.agents[..] {
+            [] => vec![USUAL.to_string()],
+            named => named.to_vec(),
+        };
+        for text in &agents {
+            specs(text, 1, REPLAY).map_err(|e| Failure::usage(format!("--agent '{text}': {e}")))?;
+        }
+        Ok(Wanted { agents, populations, precisions, seconds })
     }
 }
 
@@ -99,6 +108,7 @@ fn updates(device: &Device, wanted: &Wanted, noise: &Noise, args: &GpuArgs) -> R
         1e-9 * work.flops as f64
     );
     let mut table = Table::new(&[
+        "agent",
         "P",
         "products",
         "update ms",
@@ -113,17 +123,19 @@ fn updates(device: &Device, wanted: &Wanted, noise: &Noise, args: &GpuArgs) -> R
     ]);
     for &agents in &wanted.populations {
         for &precision in &wanted.precisions {
-            for spilt in if args.spill { 0..2 } else { 0..1 } {
-                let times =
-                    measure(device, precision, agents, spilt, noise, wanted.seconds).map_err(failed)?;
-                let floor = Floor::new(agents, bandwidth, floor::stated_rate(device.info(), precision));
-                let setting = Setting { agents, precision, spilt };
-                if args.json {
-                    for line in lines(&setting, &times, &floor, device.info()) {
-                        print(&line.to_string())?;
+            for agent in &wanted.agents {
+                for spilt in if args.spill { 0..2 } else { 0..1 } {
+                    let setting = Setting { agent, agents, precision, spilt };
+                    let times = measure(device, precision, (agent, agents), spilt, noise, wanted.seconds);
+                    let times = times.map_err(failed)?;
+                    let floor = Floor::new(agents, bandwidth, floor::stated_rate(device.info(), precision));
+                    if args.json {
+                        for line in lines(&setting, &times, &floor, device.info()) {
+                            print(&line.to_string())?;
+                        }
                     }
+                    table.row(row(&setting, &times, &floor));
                 }
-                table.row(row(&setting, &times, &floor));
             }
         }
     }
@@ -139,19 +151,21 @@ pub fn show(table: &Table, json: bool) -> Result<(), Failure> {
     print(&table.text())
 }
 
-/// What was measured.
-struct Setting {
+/// What is measured.
+struct Setting<'a> {
+    agent: &'a str,
     agents: usize,
     precision: Precision,
     spilt: usize,
 }
 
-fn row(setting: &Setting, GroupTimes { update, act, step }: &GroupTimes, floor: &Floor) -> Vec<Value> {
+fn row(setting: &Setting<'_>, GroupTimes { update, act, step }: &GroupTimes, floor: &Floor) -> Vec<Value> {
     let name = match setting.spilt {
         0 => setting.precision.name().to_string(),
         spilt => format!("{}, {spilt} agent's frames in the host's memory", setting.precision.name()),
     };
     vec![
+        json!(setting.agent),
         json!(setting.agents),
         json!(name),
         json!(update.median),
@@ -167,8 +181,11 @@ fn row(setting: &Setting, GroupTimes { update, act, step }: &GroupTimes, floor: 
 }
 
 /// The measurements as lines that `benches/gpu_compare.py` reads.
-fn lines(setting: &Setting, times: &GroupTimes, floor: &Floor, info: &DeviceInfo) -> [Value; 2] {
-    let variant = if setting.spilt == 0 { "graph" } else { "graph, one agent spilt" };
+fn lines(setting: &Setting<'_>, times: &GroupTimes, floor: &Floor, info: &DeviceInfo) -> [Value; 2] {
+    let mut variant = if setting.spilt == 0 { "graph" } else { "graph, one agent spilt" }.to_string();
+    if setting.agent != USUAL {
+        variant += &format!(", {}", setting.agent);
+    }
     let versions = json!({
         "spectral": env!("CARGO_PKG_VERSION"), "device": info.name, "cuda": cuda_version(info),
     });
@@ -189,9 +206,13 @@ fn cuda_version(info: &DeviceInfo) -> String {
     format!("{}.{}", info.driver / 1000, info.driver % 1000 / 10)
 }
 
+fn figure_agents() -> Result<Vec<AgentSpec>, Failure> {
+    specs(USUAL, FIGURE_AGENTS, FIGURE_REPLAY).map_err(|e| Failure::usage(e.to_string()))
+}
+
 /// Says what a figure of the paper needs.
 fn memory(device: &Device, json: bool) -> Result<(), Failure> {
-    let agents = specs(FIGURE_AGENTS, FIGURE_REPLAY);
+    let agents = figure_agents()?;
     let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).map_err(failed)?;
     let free = device.free_memory().map_err(|e| failed(DeviceFailure(e.0)))?;
     let outside = host_resident(free, fixed, &frames);
@@ -248,12 +269,22 @@ mod tests {
         let training = Wanted::of(&args("--end-to-end").unwrap()).unwrap();
         assert_eq!(
             training,
-            Wanted { populations: vec![20], precisions: vec![Precision::Bf16], seconds: 10.0 }
+            Wanted {
+                agents: vec![USUAL.into()],
+                populations: vec![20],
+                precisions: vec![Precision::Bf16],
+                seconds: 10.0
+            }
         );
         let own = args("--populations 3,7 --precision tf32 --seconds 0.5 --json --spill").unwrap();
         assert!(own.json && own.spill);
         let own = Wanted::of(&own).unwrap();
-        assert_eq!(own, Wanted { populations: vec![3, 7], precisions: vec![Precision::Tf32], seconds: 0.5 });
+        assert_eq!((own.populations, own.precisions, own.seconds), (vec![3, 7], vec![Precision::Tf32], 0.5));
+        let mut named = args("").unwrap();
+        named.agents = vec!["popart".into(), "spectral double=true".into()];
+        assert_eq!(Wanted::of(&named).unwrap().agents, named.agents);
+        named.agents = vec!["spectral duble=true".into()];
+        assert_eq!(Wanted::of(&named).unwrap_err().exit_code, 2);
         assert_eq!(args("--end-to-end --tasks atari/pong").unwrap().tasks, ["atari/pong"]);
     }
 
@@ -278,7 +309,7 @@ mod tests {
     fn json_lines_have_the_keys_that_the_comparison_needs() {
         let times = Times { median: 0.5, min: 0.4, launches: 100 };
         let all = GroupTimes { update: times, act: Times { median: 0.1, ..times }, step: times };
-        let setting = Setting { agents: 20, precision: Precision::Bf16, spilt: 0 };
+        let setting = Setting { agent: USUAL, agents: 20, precision: Precision::Bf16, spilt: 0 };
         let info = DeviceInfo {
             name: "a GPU".into(),
             capability: (9, 0),
@@ -303,7 +334,9 @@ mod tests {
         // A spilt measurement must not pass for the usual one.
         let spilt = super::lines(&Setting { spilt: 1, ..setting }, &all, &Floor::new(20, 4e12, None), &info);
         assert_ne!(spilt[0]["variant"], lines[0]["variant"]);
-        assert_eq!(row(&setting, &all, &Floor::new(20, 4e12, None))[4], json!(40_000.0));
+        assert_eq!(row(&setting, &all, &Floor::new(20, 4e12, None))[5], json!(40_000.0));
+        let other = Setting { agent: "spectral double=true", ..setting };
+        assert_ne!(super::lines(&other, &all, &Floor::new(20, 4e12, None), &info)[0]["variant"], "graph");
     }
 
     #[test]
@@ -314,7 +347,7 @@ mod tests {
         assert_eq!(outside(100, 20, &[10; 25]), 17);
         assert_eq!(outside(1000, 20, &[10; 25]), 0);
         assert_eq!(outside(10, 20, &[10, 20]), 2);
-        let agents = specs(FIGURE_AGENTS, FIGURE_REPLAY);
+        let agents = figure_agents().unwrap();
         let (fixed, frames) = memory_bytes(&task(), &agents, Precision::Bf16).unwrap();
         assert_eq!(frames, [7_056_000_000; 25]);
         assert!(fixed < 5_000_000_000, "{fixed}");

@@ -1,17 +1,17 @@
 //! Updates and action selection of a group of agents on a GPU, timed by the GPU's own clock.
 
-use crate::floor::{ACTIONS, BATCH, FREQUENCIES, N_STEP, SIDE, STACK};
+use crate::floor::{ACTIONS, BATCH, N_STEP, SIDE, STACK};
 use spectral_agent::codecs::configure;
 use spectral_agent::gpu::{AgentSpec, CudaGroup};
 use spectral_agent::lockstep::{DeviceFailure, Group, ObservationRef};
-use spectral_agent::settings::{AgentSettings, NetworkKind};
+use spectral_agent::settings::{AgentSettings, NetworkKind, SettingError};
 use spectral_core::rng::{Purpose, Stream as Random};
 use spectral_env::{ObservationSpec, TaskSpec};
 use spectral_nn::cuda::{Arg, CudaError, Device, Precision, Shape, Stream};
 use std::time::{Duration, Instant};
 
 /// Transitions in each agent's replay.
-const REPLAY: usize = 50_000;
+pub const REPLAY: usize = 50_000;
 const FRAME: usize = (SIDE * SIDE) as usize;
 /// The GPU's clock rises only when there is work: so long it works before anything is timed.
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -40,8 +40,12 @@ pub fn task() -> TaskSpec {
     }
 }
 
-/// Spectral agents with the paper's settings.
-pub fn specs(agents: usize, replay: usize) -> Vec<AgentSpec> {
+/// The agent that is measured if no other is asked for, as the paper has it.
+pub const USUAL: &str = "spectral";
+
+/// What agents are with the paper's settings but for those in `text`: a codec's name and settings such as
+/// `spectral choice=steady double=true`.
+pub fn specs(text: &str, agents: usize, replay: usize) -> Result<Vec<AgentSpec>, SettingError> {
     let settings = AgentSettings {
         replay,
         batch: BATCH as usize,
@@ -49,10 +53,9 @@ pub fn specs(agents: usize, replay: usize) -> Vec<AgentSpec> {
         network: NetworkKind::Nature,
         ..Default::default()
     };
-    let text = format!("spectral max_frequency={}", FREQUENCIES - 1);
-    let (settings, codec) = configure(&text, settings).expect("the paper's settings are valid");
+    let (settings, codec) = configure(text, settings)?;
     let one = |seed| AgentSpec { settings: settings.clone(), codec: codec.clone(), seed };
-    (1..=agents as u64).map(one).collect()
+    Ok((1..=agents as u64).map(one).collect())
 }
 
 /// Replay full of noise, in the format of the records of a checkpoint: random frames and actions, three rewards in ten of
@@ -132,17 +135,18 @@ pub struct GroupTimes {
     pub step: Times,
 }
 
-/// Makes a group, fills its replay and measures it. The first `spilt` agents have their observations in the host's memory.
+/// Makes a group of agents as [`specs`] reads them, fills its replay and measures it. The first `spilt` agents have their
+/// observations in the host's memory.
 pub fn measure(
     device: &Device,
     precision: Precision,
-    agents: usize,
+    (text, agents): (&str, usize),
     spilt: usize,
     noise: &Noise,
     seconds: f64,
 ) -> Result<GroupTimes, DeviceFailure> {
-    let mut group =
-        CudaGroup::with_host_resident(device, precision, &task(), specs(agents, REPLAY), &vec![true; spilt])?;
+    let specs = specs(text, agents, REPLAY).map_err(|e| DeviceFailure(e.to_string()))?;
+    let mut group = CudaGroup::with_host_resident(device, precision, &task(), specs, &vec![true; spilt])?;
     for agent in 0..agents {
         let put = group.put_records(agent, 0, REPLAY as u64, &noise.records);
         put.map_err(|e| DeviceFailure(e.0))?;
