@@ -294,6 +294,13 @@ fn outputs_gradients_and_steps_are_those_of_the_cpu() {
             batch: 20,
         },
         Case {
+            name: "mlp, two slabs",
+            input: Input::Vector { len: 64 },
+            layers: |input, head| Architecture::mlp(input, &[128, 128, 1024], head),
+            heads: vec![(3, 1); 2],
+            batch: 32,
+        },
+        Case {
             name: "nature, batch 128",
             input: planes(4, 84),
             layers: Architecture::nature,

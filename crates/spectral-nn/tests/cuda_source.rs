@@ -26,6 +26,11 @@ fn every_network_compiles_in_every_precision() {
     let shapes = [
         ("nature", Architecture::nature(planes(4, 84), Head::new(6, 21)), vec![126, 6, 6, 774]),
         ("nature, many", Architecture::nature(planes(4, 84), Head::new(6, 21)), vec![126; 9]),
+        (
+            "dueling, many",
+            Architecture::nature(planes(4, 84), Head { dueling: true, ..Head::new(6, 21) }),
+            vec![147; 9],
+        ),
         ("small", Architecture::small_cnn(planes(3, 10), Head::new(3, 21)), vec![63, 3]),
         ("mlp", Architecture::mlp(Input::Vector { len: 37 }, &[128, 128], Head::new(3, 1)), vec![3]),
         ("narrow", Architecture::mlp(Input::Vector { len: 8 }, &[64, 64, 192], Head::new(3, 1)), vec![3]),

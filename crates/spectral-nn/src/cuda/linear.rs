@@ -29,8 +29,9 @@ pub(super) fn backward_shared(head: bool, batch: usize, precision: Precision) ->
 /// Warps of a block of `linear_stream` that compute, and how many tiles of parameters are in shared memory at once.
 pub(super) const STREAM_WARPS: usize = 8;
 pub(super) const STREAM_STAGES: usize = 2;
-/// Inputs of a tile.
+/// Inputs of a tile, and the most units of one; wider layers are cut into slabs.
 pub(super) const STREAM_INPUTS: usize = 8;
+pub(super) const STREAM_SLAB: usize = 512;
 /// Threads of a block of `linear_stream`; one warp only copies.
 pub(super) const STREAM_THREADS: usize = 32 * (STREAM_WARPS + 1);
 
@@ -42,7 +43,12 @@ pub(super) fn stream_blocks(precision: Precision) -> usize {
 
 /// Bytes of dynamic shared memory that `linear_stream` needs; the same arithmetic as `Streamed` in `stream.cuh`.
 pub(super) fn stream_shared(units: usize, batch: usize) -> usize {
-    let stage = 3 * STREAM_INPUTS * (units + 8);
+    let stage = 3 * STREAM_INPUTS * (units.min(STREAM_SLAB) + 8);
     let inputs = batch.next_multiple_of(16) * (STREAM_INPUTS + 1);
     4 * (STREAM_STAGES * stage + 2 * inputs + 4 * STREAM_STAGES)
+}
+
+/// Tiles of all agents' layers.
+pub(super) fn stream_tiles(units: usize, inputs: usize, agents: usize) -> usize {
+    agents * units.div_ceil(STREAM_SLAB) * inputs / STREAM_INPUTS
 }

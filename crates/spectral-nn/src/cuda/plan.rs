@@ -6,7 +6,7 @@
 use super::device::Shape;
 use super::direct::{BLOCK_SHARED, Direct, DirectWeights, Room};
 use super::linear::{
-    BACKWARD_THREADS, STREAM_INPUTS, STREAM_THREADS, backward_blocks, backward_shared, stream_shared,
+    BACKWARD_THREADS, STREAM_THREADS, backward_blocks, backward_shared, stream_shared, stream_tiles,
 };
 use super::shapes::{Cut, Precision, Target, Trunk};
 use super::warpgroups::Warpgroups;
@@ -367,7 +367,7 @@ impl Planner<'_> {
     fn backward(&self, l: usize) -> BackwardKernels {
         let (layer, processors) = (self.trunk.layer(l), self.target.processors);
         if self.streamed(l) {
-            let tiles = self.agents() * layer.fan_in() / STREAM_INPUTS;
+            let tiles = stream_tiles(layer.filters, layer.fan_in(), self.agents());
             let launch = Shape {
                 grid: [processors.min(tiles), 1, 1],
                 threads: STREAM_THREADS,
@@ -401,10 +401,11 @@ mod tests {
     const A100: Target = Target { processors: 108, hopper: false, warpgroups: false, shared: 166_912 };
 
     /// One letter per layer and pass: what the Nature network is given.
-    fn kernels(target: Target, precision: Precision) -> [String; 4] {
+    fn kernels(target: Target, precision: Precision, dueling: bool) -> [String; 4] {
         let input = Input::Planes { channels: 4, height: 84, width: 84 };
-        let trunk = Trunk::new(&Architecture::nature(input, Head::new(6, 21))).unwrap();
-        let plan = NetworkPlan::new(&trunk, &[126; 20], 32, target, precision);
+        let nature = Architecture::nature(input, Head { dueling, ..Head::new(6, 21) });
+        let trunk = Trunk::new(&nature).unwrap();
+        let plan = NetworkPlan::new(&trunk, &[nature.head_outputs(); 20], 32, target, precision);
         let forward = |way: &ForwardKernel| match way {
             ForwardKernel::Warpgroup(_) => 'w',
             ForwardKernel::Direct(_) => 'd',
@@ -441,9 +442,18 @@ mod tests {
 
     #[test]
     fn the_nature_network_gets_the_kernels_that_were_made_for_it() {
-        assert_eq!(kernels(H200, Precision::Bf16), ["wwwch", "dddch", "-wwcf", "wwwsf"]);
-        assert_eq!(kernels(H200, Precision::Tf32), ["tttth", "tttth", "-tttf", "tttsf"]);
-        assert_eq!(kernels(A100, Precision::Bf16), ["dddth", "dddth", "-dd-f", "dddff"]);
-        assert_eq!(kernels(A100, Precision::Fp32), ["ttttt", "ttttt", "-tttt", "ttttt"]);
+        assert_eq!(kernels(H200, Precision::Bf16, false), ["wwwch", "dddch", "-wwcf", "wwwsf"]);
+        assert_eq!(kernels(H200, Precision::Tf32, false), ["tttth", "tttth", "-tttf", "tttsf"]);
+        assert_eq!(kernels(A100, Precision::Bf16, false), ["dddth", "dddth", "-dd-f", "dddff"]);
+        assert_eq!(kernels(A100, Precision::Fp32, false), ["ttttt", "ttttt", "-tttt", "ttttt"]);
+    }
+
+    /// Two streams are one layer of twice the width, which is cut into slabs.
+    #[test]
+    fn dueling_heads_get_the_same_kernels() {
+        for (target, precision) in [(H200, Precision::Bf16), (H200, Precision::Tf32), (A100, Precision::Bf16)]
+        {
+            assert_eq!(kernels(target, precision, true), kernels(target, precision, false), "{precision:?}");
+        }
     }
 }

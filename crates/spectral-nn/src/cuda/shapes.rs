@@ -1,7 +1,7 @@
 //! How the work of a layer is cut into tiles: by shapes and by how many multiprocessors have to be kept busy.
 
 use super::device::Shape;
-use super::linear::{STREAM_INPUTS, STREAM_WARPS, backward_shared, stream_shared};
+use super::linear::{STREAM_INPUTS, STREAM_SLAB, STREAM_WARPS, backward_shared, stream_shared};
 use crate::architecture::{Architecture, ArchitectureError, Input};
 use crate::layout::{Affine, Plan};
 use crate::streams::DenseHead;
@@ -160,7 +160,7 @@ impl Trunk {
         let units = layer.filters;
         // Whole tensor core tiles for every warp.
         let whole = units.is_multiple_of(16 * STREAM_WARPS)
-            && units <= 512
+            && (units <= STREAM_SLAB || units.is_multiple_of(STREAM_SLAB))
             && layer.fan_in().is_multiple_of(STREAM_INPUTS);
         // The copy engine moves multiples of 16 bytes.
         let aligned = layer.weights_at.is_multiple_of(4);

@@ -1,7 +1,8 @@
 //! The text of a population's kernels: the general ones with every shape put in as a constant.
 
 use super::linear::{
-    BACKWARD_BLOCKS, BACKWARD_THREADS, STREAM_STAGES, STREAM_THREADS, STREAM_WARPS, stream_blocks,
+    BACKWARD_BLOCKS, BACKWARD_THREADS, STREAM_SLAB, STREAM_STAGES, STREAM_THREADS, STREAM_WARPS,
+    stream_blocks,
 };
 use super::net::net_header;
 use super::plan::{BackwardKernels, ForwardKernel, InputGradientKernel, NetworkPlan, WeightGradientKernel};
@@ -57,7 +58,8 @@ pub(super) fn text(plan: &NetworkPlan) -> String {
     }
     if plan.target.hopper {
         text.push_str(&format!(
-            "#define STREAM_WARPS {STREAM_WARPS}\n#define STREAM_STAGES {STREAM_STAGES}\n"
+            "#define STREAM_WARPS {STREAM_WARPS}\n#define STREAM_STAGES {STREAM_STAGES}\n\
+             #define STREAM_SLAB {STREAM_SLAB}\n"
         ));
     }
     text.push_str(&net_header());

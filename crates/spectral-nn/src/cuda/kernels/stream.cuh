@@ -5,8 +5,8 @@
 //
 // Warps are specialised: one producer warp issues the bulk copies, the others compute.
 //
-// Work is cut into tiles of 8 inputs of one agent and all units; every block has a run of tiles, and every warp the same
-// units of each, whose gradients it keeps in registers. A tile of weights and both moments is loaded, changed in place and
+// Work is cut into tiles of 8 inputs and a slab of up to 512 units of one agent; every block has a run of tiles, and every warp the
+// same units of each within a slab, whose gradients it keeps in registers. A tile of weights and both moments is loaded, changed in place and
 // stored; several are under way at once. The copy engine takes its time per copy, so a copy is a whole line of units.
 #if MODE != 0 && defined(STREAM_WARPS)
 
@@ -37,15 +37,17 @@ struct Streamed {
     static constexpr int INPUTS = 8;
     static constexpr int WARPS = STREAM_WARPS, THREADS = 32 * WARPS;  // and the producer warp
     static constexpr int STAGES = STREAM_STAGES;
-    static constexpr int UNITS = L::F / WARPS;                  // of a warp
-    static constexpr int PITCH = L::F + 8;                      // floats; lines start 8 banks apart
+    static constexpr int SLAB = L::F < STREAM_SLAB ? L::F : STREAM_SLAB, SLABS = L::F / SLAB;
+    static constexpr int UNITS = SLAB / WARPS;                  // of a warp
+    static constexpr int PITCH = SLAB + 8;                      // floats; lines start 8 banks apart
     static constexpr int LINES = 3 * INPUTS;                    // weights, first and second moments
     static constexpr int STAGE = LINES * PITCH;                 // floats
     static constexpr int BP = (BATCH + 15) / 16 * 16, STEPS = BP / PER_WORD / 8;
     static constexpr int X_PITCH = INPUTS + 1, XS = BP * X_PITCH;
     static constexpr int SHARED = (STAGES * STAGE + 2 * XS + 4 * STAGES) * 4;  // bytes
-    static constexpr int TILES = L::FAN_IN / INPUTS;
-    static_assert(UNITS % (8 * PER_WORD) == 0 && L::F % WARPS == 0 && L::FAN_IN % INPUTS == 0, "whole tensor core tiles");
+    static constexpr int TILES = L::FAN_IN / INPUTS;            // of a slab
+    static_assert(UNITS % (8 * PER_WORD) == 0 && SLAB % WARPS == 0 && L::F % SLAB == 0 && L::FAN_IN % INPUTS == 0,
+                  "whole tensor core tiles");
     static_assert(BP * INPUTS % THREADS == 0 || BP * INPUTS < THREADS, "equal shares of a tile's inputs");
 };
 
@@ -60,17 +62,18 @@ __device__ __forceinline__ void sync_computing() {
 template <class L, class Z>
 __device__ void copy_stages(const Net* nets, int first, int last, const float* stages, const u64* full, const u64* done) {
     const int lane = threadIdx.x % 32;
-    int agent = -1;
+    int slab = -1;          // of all agents' slabs
     bool learns = false;
-    float* line = nullptr;  // of this lane, in the agent's first tile
-    // Moves on to the agent of a tile, and says where this lane's line of it is.
+    float* line = nullptr;  // of this lane, in the slab's first tile
+    // Moves on to the slab of a tile, and says where this lane's line of it is.
     auto move_to = [&](int tile) {
-        if (tile / Z::TILES != agent) {
-            agent = tile / Z::TILES;
-            const Net& net = nets[agent];
+        if (tile / Z::TILES != slab) {
+            slab = tile / Z::TILES;
+            const Net& net = nets[slab / Z::SLABS];
             learns = *net.learns;
             const int array = lane / Z::INPUTS;
-            line = (array == 0 ? net.online : array == 1 ? net.adam_m : net.adam_v) + L::WEIGHTS_AT + lane % Z::INPUTS * L::F;
+            line = (array == 0 ? net.online : array == 1 ? net.adam_m : net.adam_v) + L::WEIGHTS_AT +
+                   lane % Z::INPUTS * L::F + slab % Z::SLABS * Z::SLAB;
         }
         return line + (size_t)(tile % Z::TILES) * Z::INPUTS * L::F;
     };
@@ -79,16 +82,16 @@ __device__ void copy_stages(const Net* nets, int first, int last, const float* s
         const float* from = move_to(tile);
         const u32 barrier = shared_at(full + (tile - first) % Z::STAGES);
         if (lane == 0)
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(Z::LINES * L::F * 4)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(Z::LINES * Z::SLAB * 4)
                          : "memory");
         __syncwarp();
-        if (lane < Z::LINES) bulk_load(shared_line(tile), from, L::F * 4, barrier);
+        if (lane < Z::LINES) bulk_load(shared_line(tile), from, Z::SLAB * 4, barrier);
     };
     for (int tile = first; tile < min(last, first + Z::STAGES); tile++) load(tile);
     for (int tile = first; tile < last; tile++) {
         wait_for(shared_at(done + (tile - first) % Z::STAGES), (tile - first) / Z::STAGES % 2);
         float* to = move_to(tile);
-        if (learns && lane < Z::LINES) bulk_store(to, shared_line(tile), L::F * 4);
+        if (learns && lane < Z::LINES) bulk_store(to, shared_line(tile), Z::SLAB * 4);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         // The stage of the tile before this one has had time to be read.
         if (tile > first && tile - 1 + Z::STAGES < last) {
@@ -110,7 +113,7 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
     u64* full = (u64*)(xs + 2 * Z::XS);
     u64* done = full + Z::STAGES;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int all = agents * Z::TILES;
+    const int all = agents * Z::SLABS * Z::TILES;
     const int first = (int)((u64)all * blockIdx.x / gridDim.x), last = (int)((u64)all * (blockIdx.x + 1) / gridDim.x);
     if (first == last) return;
 
@@ -135,26 +138,28 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
 #pragma unroll
         for (int k = 0; k < MINE; k++) {
             int i = k * Z::THREADS + threadIdx.x, b = i / Z::INPUTS;
-            size_t at = ((size_t)(tile / Z::TILES) * BATCH + b) * L::FAN_IN + tile % Z::TILES * Z::INPUTS + i % Z::INPUTS;
+            size_t at = ((size_t)(tile / (Z::SLABS * Z::TILES)) * BATCH + b) * L::FAN_IN + tile % Z::TILES * Z::INPUTS + i % Z::INPUTS;
             ahead[k] = tile < last && b < BATCH ? to_float(input[at]) : 0.0f;
         }
     };
     fetch_inputs(first);
 
-    int agent = -1;
+    int slab = -1;
     bool learns = false;
-    Adam adam(nets[first / Z::TILES]);
-    bf16* half = nullptr;                   // the copy of the agent's weights, at this lane's place
+    Adam adam(nets[first / (Z::SLABS * Z::TILES)]);
+    bf16* half = nullptr;                   // the copy of the slab's weights, at this lane's place
     constexpr int GROUPS = Z::UNITS / 8;    // of 8 units
     u32 deltas[GROUPS][Z::STEPS][2];        // gradients of the warp's units, as right operands
     for (int tile = first; tile < last; tile++) {
-        if (tile / Z::TILES != agent) {
-            agent = tile / Z::TILES;
+        if (tile / Z::TILES != slab) {
+            slab = tile / Z::TILES;
+            const int agent = slab / Z::SLABS, from = slab % Z::SLABS * Z::SLAB;
             const Net& net = nets[agent];
             learns = *net.learns;
             adam = Adam(net);
-            half = net.online_half + L::WEIGHTS_AT + (size_t)g * L::F + warp * Z::UNITS + (t % 2 ? 2 * t + 6 : 2 * t);
-            const D* own = delta + (size_t)agent * BATCH * L::F;
+            half = net.online_half + L::WEIGHTS_AT + (size_t)g * L::F + from + warp * Z::UNITS +
+                   (t % 2 ? 2 * t + 6 : 2 * t);
+            const D* own = delta + (size_t)agent * BATCH * L::F + from;
             auto sample = [&](int b, int u) { return b < BATCH ? to_float(own[(size_t)b * L::F + u]) : 0.0f; };
 #pragma unroll
             for (int j = 0; j < GROUPS; j++)
@@ -170,10 +175,10 @@ __device__ void linear_stream(const Net* nets, int agents, const In* input, cons
 #endif
                     }
             if (tile % Z::TILES == 0 && learns) {
-                for (int u = threadIdx.x; u < L::F; u += Z::THREADS) {
+                for (int u = threadIdx.x; u < Z::SLAB; u += Z::THREADS) {
                     float sum = 0.0f;
                     for (int b = 0; b < BATCH; b++) sum += sample(b, u);
-                    size_t at = L::WEIGHTS_AT + (size_t)L::FAN_IN * L::F + u;
+                    size_t at = L::WEIGHTS_AT + (size_t)L::FAN_IN * L::F + from + u;
                     float p = net.online[at], f = net.adam_m[at], q = net.adam_v[at];
                     adam.step(sum, p, f, q);
                     net.online[at] = p;
