@@ -14,7 +14,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  spectral demo                                    the tour: two tasks, four agents, a report
+  spectral demo                                    the tour: two tasks, five agents, a report
   spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 500000
   spectral train --task 2048 --live                the same, and a page to see it learn
   spectral watch runs/2048                         see a run: its curves, and its agents at play
@@ -79,7 +79,7 @@ fn at_least_one(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train four agents on two tasks whose rewards explode, and report (two to four minutes on two cores)
+    /// Train five agents on two tasks whose rewards explode, and report (two to four minutes on two cores)
     Demo(DemoArgs),
     /// Train agents on a task
     Train(TrainArgs),

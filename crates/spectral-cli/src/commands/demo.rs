@@ -1,4 +1,4 @@
-//! `spectral demo`: two tasks, four agents, one report.
+//! `spectral demo`: two tasks, five agents, one report.
 
 use super::report::print_summary;
 use super::train::{announce, work};
