@@ -145,7 +145,10 @@ impl Plan {
             let _ = writeln!(text, "{key} = {value}");
         }
         for agent in &self.agents {
-            let (id, codec, settings) = (&agent.id, &agent.codec, agent.settings_toml());
+            let (id, codec, mut settings) = (&agent.id, &agent.codec, agent.settings_toml());
+            for (key, value) in AgentSettings::LATER {
+                settings = settings.replace(&format!("\n{key} = {value}\n"), "\n");
+            }
             let _ = writeln!(text, "[{id}]\ncodec = {codec}\n{settings}");
         }
         crc32fast::hash(text.as_bytes())
