@@ -8,6 +8,8 @@
 //! bits therefore writes the same files.
 
 mod actor_slot;
+#[cfg(test)]
+mod average_tests;
 mod group_driver;
 mod job_board;
 #[cfg(test)]
