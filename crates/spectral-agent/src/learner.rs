@@ -11,6 +11,7 @@ mod saving;
 #[cfg(feature = "cuda")]
 pub(crate) use saving::LearnerState;
 
+use crate::average::Average;
 use crate::codecs::{Affine, Codec, MAX_ACTIONS, NextStates, Rows, greedy};
 use crate::diagnostics::{Diagnostics, ScoreError};
 use crate::replay::{Observations, Outcome, Replay, SumTree, network_input};
@@ -80,11 +81,13 @@ pub fn memory_bytes(
     task: &TaskSpec,
     codec: &dyn Codec,
 ) -> Result<u64, SettingError> {
-    let network = architecture(settings, task, codec)?.memory_bytes(1, settings.batch);
+    let shape = architecture(settings, task, codec)?;
+    let network = shape.memory_bytes(1, settings.batch);
     let replay = settings.replay * Replay::bytes_per_record(task);
     let priorities = if settings.prioritised { 16 * settings.replay.next_power_of_two() } else { 0 };
     let stacks = 4 * 2 * settings.batch * task.observation.len() * task.observation.stack();
-    Ok(network + (replay + priorities + stacks) as u64)
+    let average = Average::memory_bytes(settings, &shape);
+    Ok(network + average + (replay + priorities + stacks) as u64)
 }
 
 /// One agent that learns on the CPU: its replay, networks, optimiser, codec statistics and diagnostics.
@@ -104,6 +107,7 @@ pub struct Learner {
     error_magnitude: f64,
     priorities: Option<Priorities>,
     diagnostics: Diagnostics,
+    average: Option<Average>,
     buffers: Buffers,
 }
 
@@ -159,6 +163,7 @@ impl Learner {
         );
         let architecture = architecture(&settings, task, codec.as_ref())?;
         let (batch, k, outputs) = (settings.batch, codec.outputs(), architecture.outputs());
+        let average = Average::of(&settings, codec.clone(), architecture.clone());
         let mut network = Network::new(Cpu::new(), architecture, 1, batch)
             .map_err(|e| SettingError::bad("network", "", e.to_string()))?;
         let mut rng = Stream::new(seed, Purpose::Weights, 0);
@@ -200,6 +205,7 @@ impl Learner {
                 .prioritised
                 .then(|| Priorities { tree: SumTree::new(settings.replay), largest: 1.0 }),
             diagnostics: Diagnostics::new(codec.as_ref(), scores),
+            average,
             buffers,
             settings,
             codec,
@@ -321,10 +327,14 @@ impl Learner {
         self.updates += 1;
     }
 
-    /// Copies the online network, and the codec's statistics with it, to the target.
+    /// Copies the online network, and the codec's statistics with it, to the target. The [mean](crate::average) moves, if the
+    /// agent keeps one.
     pub fn refresh_target(&mut self) {
         self.network.refresh_target(0);
         self.frozen_state.copy_from_slice(&self.online_state);
+        if let Some(average) = &mut self.average {
+            average.refreshed(self.updates, self.network.parameters(Which::Target, 0), &self.frozen_state);
+        }
     }
 
     /// Draws the minibatch: indices, stacks, encoded returns.

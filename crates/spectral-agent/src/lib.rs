@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod average;
 pub mod codecs;
 pub mod diagnostics;
 pub mod gpu;

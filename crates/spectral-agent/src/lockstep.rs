@@ -8,6 +8,7 @@ mod cpu;
 
 pub use cpu::CpuGroup;
 
+use crate::average::ModelKind;
 use crate::diagnostics::ScoreError;
 use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -107,14 +108,27 @@ pub trait Group: Send {
     /// An agent's TD errors by the player's score, as [`Learner::td_by_score`](crate::learner::Learner::td_by_score).
     fn td_by_score(&mut self, agent: usize) -> Result<Vec<ScoreError>, DeviceFailure>;
 
-    /// Writes what [`Learner::save_model`](crate::learner::Learner::save_model) writes.
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure>;
+    /// Writes one of an agent's models as [`Learner::save_model`](crate::learner::Learner::save_model) does; false if there is none
+    /// of this kind.
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, DeviceFailure>;
 
     /// Writes what [`Learner::save`](crate::learner::Learner::save) writes, byte for byte the same format.
     fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure>;
 
     /// Restores what either `save` wrote; [`put_records`](Group::put_records) brings replay's records.
     fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError>;
+
+    /// Writes what [`Average::save`](crate::average::Average::save) writes; false if the agent keeps no mean of its weights.
+    fn save_average(&mut self, agent: usize, out: &mut StateWriter) -> Result<bool, DeviceFailure>;
+
+    /// Restores what [`save_average`](Group::save_average) of any group wrote, after [`restore`](Group::restore), with which the
+    /// mean begins anew.
+    fn restore_average(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError>;
 
     /// Counts the records of an agent's replay before number `first` as gone, as
     /// [`Learner::forget_before`](crate::learner::Learner::forget_before) does. A checkpoint without records needs this:

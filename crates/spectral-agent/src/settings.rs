@@ -18,6 +18,9 @@ choices! {
     }
 }
 
+/// The most refreshes of the target network over which weights are averaged.
+const MAX_REFRESHES: u64 = 10_000;
+
 settings! {
     /// What every agent has, whatever its codec. The defaults are the paper's.
     AgentSettings {
@@ -43,6 +46,8 @@ settings! {
         update_period: u64 = 16,
         /// Frames from one refresh of the target network to the next.
         target_period: u64 = 40_000,
+        /// Frames over which the running mean of the weights reaches back, a model of its own (0: none).
+        average: u64 = 0,
         /// Exploration before learning starts.
         epsilon_start: f64 = 1.0,
         /// Exploration in the end.
@@ -93,11 +98,20 @@ impl AgentSettings {
                 return Err(SettingError::bad(key, "0", "at least one frame"));
             }
         }
+        // A mean in f32 would no longer move by smaller parts of a difference.
+        if self.average / MAX_REFRESHES > self.target_period {
+            let most = format!("at most {MAX_REFRESHES} times target_period");
+            return Err(SettingError::bad("average", self.average.show(), most));
+        }
         if self.replay < self.batch + self.n_step + 8 {
             return Err(SettingError::bad("replay", self.replay.show(), "room for at least one minibatch"));
         }
         self.hidden_widths().map(|_| ())
     }
+
+    /// Settings that came after runs had been made, with the values that mean what there was before there was a choice. With these
+    /// values a run is the same run as before.
+    pub const LATER: &[(&str, &str)] = &[("average", "0")];
 
     /// The MLP's hidden widths as numbers.
     pub fn hidden_widths(&self) -> Result<Vec<usize>, SettingError> {

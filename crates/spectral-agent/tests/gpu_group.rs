@@ -1,8 +1,9 @@
 //! Agents on a GPU against the same agents on the CPU: the same draws, decisions, statistics, files; numbers up to rounding.
 
+use spectral_agent::average::{Average, ModelKind};
 use spectral_agent::codecs::{Codec, configure, test_variants};
 use spectral_agent::gpu::{AgentSpec, CudaGroup};
-use spectral_agent::learner::Learner;
+use spectral_agent::learner::{Learner, architecture};
 use spectral_agent::lockstep::{CpuGroup, Group, ObservationRef};
 use spectral_agent::replay::Outcome;
 use spectral_agent::settings::AgentSettings;
@@ -228,6 +229,74 @@ fn a_gpu_repeats_itself_and_resumes() {
         assert_eq!(a[71..], c[..], "{precision:?}: decisions after resuming");
         for agent in 0..specs.len() {
             assert_eq!(saved(&mut first, agent), saved(&mut third, agent), "{precision:?}: after resuming");
+        }
+    }
+}
+
+/// Means of a group whose target networks are refreshed at steps 60, 90 and so on: what mixing the targets in saved states gives.
+#[test]
+fn means_of_weights_are_those_of_the_targets_to_the_bit() {
+    let Some(device) = device() else { return };
+    for (task, dueling) in [(task(ATARI), false), (task(ATARI), true)] {
+        let keeps = |(number, mut spec): (usize, AgentSpec)| {
+            spec.settings.dueling = dueling;
+            // One agent keeps none.
+            spec.settings.average = if number == 1 { 0 } else { 100_000 };
+            spec
+        };
+        let specs: Vec<AgentSpec> = specs(variants(), 60).into_iter().enumerate().map(keeps).collect();
+        let none = |spec: &AgentSpec| AgentSpec {
+            settings: AgentSettings { average: 0, ..spec.settings.clone() },
+            ..spec.clone()
+        };
+        let make =
+            |specs: &[AgentSpec]| CudaGroup::new(&device, Precision::Bf16, &task, specs.to_vec()).unwrap();
+        let mut group = make(&specs);
+        let mut without = make(&specs.iter().map(none).collect::<Vec<_>>());
+        let mean = |spec: &AgentSpec| {
+            let shape = architecture(&spec.settings, &task, spec.codec.as_ref()).unwrap();
+            Average::of(&spec.settings, spec.codec.clone(), shape)
+        };
+        let mut expected: Vec<Option<Average>> = specs.iter().map(mean).collect();
+        let model = |group: &mut CudaGroup, agent: usize| {
+            let mut out = StateWriter::default();
+            group.save_model(agent, ModelKind::Average, &mut out).unwrap().then(|| out.into_bytes())
+        };
+        for steps in [0..1, 1..31, 31..61, 61..91, 91..121, 121..151] {
+            play(&mut group, &task, steps.clone());
+            play(&mut without, &task, steps.clone());
+            for (agent, expected) in expected.iter_mut().enumerate() {
+                let state = saved(&mut group, agent);
+                assert_eq!(state, saved(&mut without, agent), "training is the same without means");
+                let mut from = StateReader::new(&state);
+                let (_, _) = (from.f32s().unwrap(), from.f64s().unwrap());
+                let (target, frozen) = (from.f32s().unwrap(), from.f64s().unwrap());
+                let (_, _) = (from.f32s().unwrap(), from.f32s().unwrap());
+                let (_, updates) = (from.u64().unwrap(), from.u64().unwrap());
+                let wanted = expected.as_mut().and_then(|expected| {
+                    expected.refreshed(updates, &target, &frozen);
+                    let mut out = StateWriter::default();
+                    expected.save_model(&mut out).then(|| out.into_bytes())
+                });
+                assert_eq!(wanted.is_some(), agent != 1 && steps.end > 40);
+                assert!(model(&mut group, agent) == wanted, "dueling {dueling}, agent {agent}, {steps:?}");
+            }
+        }
+        // Through bytes to another group: `restore` forgets the mean, `restore_average` brings it back.
+        let mut other = make(&specs);
+        for agent in 0..specs.len() {
+            let state = saved(&mut group, agent);
+            let mut out = StateWriter::default();
+            let kept = group.save_average(agent, &mut out).unwrap();
+            assert_eq!(kept, agent != 1);
+            let bytes = out.into_bytes();
+            for _ in 0..2 {
+                other.restore(agent, &mut StateReader::new(&state)).unwrap();
+                assert!(model(&mut other, agent).is_none());
+                let restored = other.restore_average(agent, &mut StateReader::new(&bytes));
+                assert_eq!(restored.is_ok(), kept);
+            }
+            assert!(model(&mut other, agent) == model(&mut group, agent));
         }
     }
 }

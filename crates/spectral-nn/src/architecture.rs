@@ -206,6 +206,33 @@ impl Architecture {
         self.head.actions * self.head.per_action
     }
 
+    /// Makes every action's output k `scale[k] · y + shift[k]` by changing the last layer in these parameters of one network, as
+    /// [`Network::affine_outputs`](crate::Network::affine_outputs) does.
+    ///
+    /// ```
+    /// use spectral_nn::{Architecture, Head, Input};
+    /// let network = Architecture::mlp(Input::Vector { len: 1 }, &[], Head::new(1, 2));
+    /// let mut parameters = [1.0, 2.0, 3.0, 4.0]; // weights, then biases
+    /// network.affine_outputs(&mut parameters, &[10.0, 100.0], &[0.5, 0.25])?;
+    /// assert_eq!(parameters, [10.0, 200.0, 30.5, 400.25]);
+    /// # Ok::<(), spectral_nn::ArchitectureError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the parameters are not as many as the network has, or the other slices have not one entry per output of an action.
+    pub fn affine_outputs(
+        &self,
+        parameters: &mut [f32],
+        scale: &[f32],
+        shift: &[f32],
+    ) -> Result<(), ArchitectureError> {
+        let (plan, k) = (Plan::new(self)?, self.head.per_action);
+        assert_eq!(parameters.len(), plan.parameters, "as many parameters as the network has");
+        assert_eq!((scale.len(), shift.len()), (k, k), "one scale and one shift per output of an action");
+        plan.shifted_heads(shift).for_each(|(layer, shift)| layer.rescale(parameters, scale, shift));
+        Ok(())
+    }
+
     /// Outputs of its last layer: of a dueling head, those of both streams.
     pub fn head_outputs(&self) -> usize {
         self.outputs() + if self.head.dueling { self.head.per_action } else { 0 }

@@ -88,6 +88,20 @@ impl Affine {
         self.bias_at() + self.filters
     }
 
+    /// Makes output j `scale[j mod n] · y + shift[j mod n]`, n being `scale`'s length, in these parameters of a network; an empty
+    /// `shift` is none.
+    pub(crate) fn rescale(&self, parameters: &mut [f32], scale: &[f32], shift: &[f32]) {
+        // The biases are one more row.
+        for row in parameters[self.weights_at..self.end()].chunks_exact_mut(self.filters) {
+            for (weight, scale) in row.iter_mut().zip(scale.iter().cycle()) {
+                *weight *= scale;
+            }
+        }
+        for (bias, shift) in parameters[self.bias_at()..self.end()].iter_mut().zip(shift.iter().cycle()) {
+            *bias += shift;
+        }
+    }
+
     /// Whether this is a fully connected layer: one patch, which is the whole input.
     pub fn is_linear(&self) -> bool {
         self.height == self.kernel && self.width == self.kernel
@@ -169,6 +183,12 @@ impl Plan {
     /// Where the last layer's parameters start.
     pub fn head_at(&self) -> usize {
         self.heads[0].weights_at
+    }
+
+    /// The head's layers, each with the shift that it gets when every action's outputs are shifted.
+    pub fn shifted_heads<'a>(&self, shift: &'a [f32]) -> impl Iterator<Item = (&Affine, &'a [f32])> {
+        // Of dueling streams only the value carries the shift: advantages count by their differences.
+        self.heads.iter().enumerate().map(move |(index, layer)| (layer, if index == 0 { shift } else { &[] }))
     }
 
     /// The largest activation of one sample, the input and the head's output included.

@@ -336,9 +336,7 @@ impl<B: Backend> Network<B> {
         let k = self.architecture.head.per_action;
         assert_eq!((scale.len(), shift.len()), (k, k), "one scale and one shift per output of an action");
         let pass = self.pass(1);
-        for (index, layer) in self.plan.heads.iter().enumerate() {
-            // Of dueling streams only the value carries the shift: advantages count by their differences.
-            let shift = if index == 0 { shift } else { &[] };
+        for (layer, shift) in self.plan.shifted_heads(shift) {
             self.backend.rescale(pass, agent, layer, &mut self.online, scale, shift);
         }
     }

@@ -7,7 +7,7 @@
 use crate::actor::Actor;
 use crate::error::TrainError;
 use crate::plan::Plan;
-use crate::population::Population;
+use crate::population::{ModelKind, Population};
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
@@ -109,6 +109,8 @@ impl Checkpoints {
         }
         let states: Vec<Vec<u8>> =
             (0..self.ids.len()).map(|agent| population.save(agent)).collect::<Result<_, _>>()?;
+        let averages: Vec<Option<Vec<u8>>> =
+            (0..self.ids.len()).map(|agent| population.save_average(agent)).collect::<Result<_, _>>()?;
         let number = self.number + 1;
         let path = self.folder.join(format!("{number:08}{SUFFIX}"));
         write_atomically(&path, |out| {
@@ -122,6 +124,11 @@ impl Checkpoints {
             for ((id, state), manifest) in self.ids.iter().zip(&states).zip(&segments) {
                 container.section(&format!("agent/{id}"), state)?;
                 container.section(&format!("segments/{id}"), &SegmentRef::manifest_to_bytes(manifest))?;
+            }
+            for (id, average) in self.ids.iter().zip(&averages) {
+                if let Some(average) = average {
+                    container.section(&average_section(id), average)?;
+                }
             }
             container.finish()
         })?;
@@ -185,7 +192,7 @@ impl Checkpoints {
         match Self::read(dir, plan, population, &path, &all, light) {
             Err(TrainError::Store(error)) if error.is_damage() => {
                 // A device that takes nothing any more gives nothing back either: then no file is to blame.
-                population.save_model(0, &mut StateWriter::default())?;
+                population.save_model(0, ModelKind::Last, &mut StateWriter::default())?;
                 let whole = |file: &String| {
                     Container::open(&dir.checkpoints().join(file)).and_then(|c| c.verify()).is_ok()
                 };
@@ -267,6 +274,11 @@ impl Checkpoints {
             let state = container.section(&format!("agent/{id}"))?;
             let segments = segments_of(&container, id)?;
             population.restore(agent, &state).map_err(|e| StoreError::state(path, &e))?;
+            // A checkpoint without one is that of an agent that kept none; its mean begins at the next refresh.
+            if container.names().any(|name| name == average_section(id)) {
+                let average = container.section(&average_section(id))?;
+                population.restore_average(agent, &average).map_err(|e| StoreError::state(path, &e))?;
+            }
             let actor = population.actor(agent);
             if without_replay {
                 actor.empty_replay();
@@ -323,6 +335,11 @@ fn unread(error: StoreError) -> TrainError {
         StoreError::Source { detail, .. } => TrainError::Device(detail),
         other => other.into(),
     }
+}
+
+/// Where the mean of an agent's weights is.
+fn average_section(id: &str) -> String {
+    format!("average/{id}")
 }
 
 /// The plan's fingerprint, and whether the checkpoint is a light one.

@@ -9,11 +9,11 @@ use crate::agent_run::AgentRun;
 use crate::error::TrainError;
 use crate::lockstep;
 use crate::plan::Plan;
-use crate::population::{AgentProgress, Population, TICK, TrainSlice};
+use crate::population::{AgentProgress, ModelKind, Population, TICK, TrainSlice};
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use spectral_core::bytes::{StateError, StateWriter};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::StepTogether;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -74,9 +74,13 @@ impl Population for CpuPopulation {
         self.agents[agent].learner.metric_columns()
     }
 
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError> {
-        self.agents[agent].learner.save_model(out);
-        Ok(())
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, TrainError> {
+        Ok(self.agents[agent].learner.save_model_of(kind, out))
     }
 
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
@@ -90,6 +94,17 @@ impl Population for CpuPopulation {
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
         let AgentRun { actor, learner } = &mut self.agents[agent];
         actor.restore(state, |from| learner.restore(from))
+    }
+
+    fn save_average(&mut self, agent: usize) -> Result<Option<Vec<u8>>, TrainError> {
+        let mut out = StateWriter::default();
+        Ok(self.agents[agent].learner.save_average(&mut out).then(|| out.into_bytes()))
+    }
+
+    fn restore_average(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
+        let mut from = StateReader::new(state);
+        self.agents[agent].learner.restore_average(&mut from)?;
+        from.finish()
     }
 
     fn forget_before(&mut self, agent: usize, first: u64) {

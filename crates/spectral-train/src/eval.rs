@@ -95,6 +95,7 @@ impl Player {
         let mut settings = agent.settings.clone();
         settings.replay = settings.batch + settings.n_step + 8 + task.observation.stack();
         settings.prioritised = false;
+        settings.average = 0;
         let mut learner =
             Learner::new(settings, codec, task, agent.seed).map_err(|e| StateError(e.to_string()))?;
         learner.restore_model(&mut StateReader::new(model))?;

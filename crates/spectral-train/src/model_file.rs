@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// The file's name in an agent's folder.
 const NAME: &str = "model.safetensors";
+/// The name of the file with the mean of the weights.
+const AVERAGE_NAME: &str = "model-average.safetensors";
 /// The file's name in version 0.1.
 const LEGACY_NAME: &str = "model.bin";
 /// The section of that file.
@@ -27,6 +29,8 @@ const LEGACY_SECTION: &str = "model";
 const CODEC_STATE: &str = "codec_state";
 /// The metadata's key of the frames that a model was trained for.
 const FRAMES: &str = "frames";
+/// The metadata's key of the frames over which weights were averaged; a file without it holds those of one moment.
+const AVERAGE_FRAMES: &str = "average_frames";
 /// The metadata's key of the checksum.
 const CHECKSUM: &str = "crc32";
 /// Error messages list at most this many differences.
@@ -37,6 +41,11 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
     let [path, legacy] = [NAME, LEGACY_NAME].map(|name| folder.join(name));
     let written = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     if written(&legacy) > written(&path) { legacy } else { path }
+}
+
+/// The averaged model in an agent's folder, whether it is there or not.
+pub(crate) fn average_in(folder: &Path) -> PathBuf {
+    folder.join(AVERAGE_NAME)
 }
 
 /// Whether this is a model of version 0.1.
@@ -51,6 +60,8 @@ pub struct Model {
     pub description: Description,
     /// Frames that it was trained for.
     pub frames: u64,
+    /// If its weights are a [running mean](spectral_agent::average): the frames over which that reaches back.
+    pub average: Option<u64>,
     /// The online network's parameters in the canonical [layout](spectral_nn::layout).
     pub parameters: Vec<f32>,
     /// The codec's statistics.
@@ -73,7 +84,7 @@ impl Model {
                 found[0], found[1], expected[0], expected[1]
             )));
         }
-        Ok(Model { description, frames, parameters, codec_state })
+        Ok(Model { description, frames, average: None, parameters, codec_state })
     }
 
     /// Reads a model file by what it says of itself: no run is needed, only the codec.
@@ -87,7 +98,12 @@ impl Model {
         let Some(Ok(frames)) = frames else {
             return Err(alone(path, unfit(format!("its metadata do not say '{FRAMES}'"))));
         };
-        read_model(path, &mut file, description, frames).map_err(|e| alone(path, e))
+        let average = file.metadata().iter().find(|(key, _)| key == AVERAGE_FRAMES);
+        let average = average.map(|(_, value)| value.parse()).transpose();
+        let average = average
+            .map_err(|_| alone(path, unfit(format!("its {AVERAGE_FRAMES} must be a whole number"))))?;
+        let model = read_model(path, &mut file, description, frames).map_err(|e| alone(path, e))?;
+        Ok(Model { average, ..model })
     }
 
     /// Whether every number is finite. A model of which this is not true cannot act.
@@ -97,7 +113,8 @@ impl Model {
 
     /// Writes the file, atomically. Equal models give equal files.
     pub fn write(&self, path: &Path) -> Result<(), TrainError> {
-        write_model(path, &self.description, self.frames, &self.parameters, &self.codec_state)
+        let origin = Origin { description: &self.description, frames: self.frames, average: self.average };
+        write_model(path, origin, &self.parameters, &self.codec_state)
     }
 }
 
@@ -112,11 +129,17 @@ fn alone(path: &Path, error: StoreError) -> TrainError {
     }
 }
 
+/// All but a model's numbers.
+pub(crate) struct Origin<'a> {
+    pub description: &'a Description,
+    pub frames: u64,
+    pub average: Option<u64>,
+}
+
 /// Writes a model whose parts are in several places.
 pub(crate) fn write_model(
     path: &Path,
-    description: &Description,
-    frames: u64,
+    Origin { description, frames, average }: Origin<'_>,
     parameters: &[f32],
     codec_state: &[f64],
 ) -> Result<(), TrainError> {
@@ -131,6 +154,7 @@ pub(crate) fn write_model(
     }
     let mut metadata = description.metadata();
     metadata.push((FRAMES, frames.to_string()));
+    metadata.extend(average.map(|frames| (AVERAGE_FRAMES, frames.to_string())));
     let mut pairs: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let checksum = checksum(&pairs, &tensors);
     pairs.push((CHECKSUM, &checksum));
@@ -155,6 +179,21 @@ pub fn write(
         false => remove(&path)?,
     }
     remove(&folder.join(LEGACY_NAME))
+}
+
+/// Writes the mean of an agent's weights, or removes the file where there is none or it could not act: see [`write`].
+pub fn write_average(
+    folder: &Path,
+    run: &ResolvedRun,
+    agent: usize,
+    frames: u64,
+    model: Option<&[u8]>,
+) -> Result<(), TrainError> {
+    let path = average_in(folder);
+    let Some(model) = model else { return remove(&path) };
+    let model = Model::of(run, agent, frames, model).map_err(|e| StoreError::state(&path, &e))?;
+    let model = Model { average: Some(run.plan.agents[agent].settings.average), ..model };
+    if model.is_finite() { model.write(&path) } else { remove(&path) }
 }
 
 fn remove(path: &Path) -> Result<(), TrainError> {
@@ -227,7 +266,7 @@ fn read_model(
             return Err(wrong(format!("its checksum is {found}, but its metadata say {recorded}")));
         }
     }
-    Ok(Model { description, frames, parameters, codec_state })
+    Ok(Model { description, frames, average: None, parameters, codec_state })
 }
 
 /// The checksum of everything else in the file: of `key NUL value NUL` for every pair, sorted by key, then of

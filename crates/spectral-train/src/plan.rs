@@ -145,9 +145,33 @@ impl Plan {
             let _ = writeln!(text, "{key} = {value}");
         }
         for agent in &self.agents {
-            let (id, codec, settings) = (&agent.id, &agent.codec, agent.settings_toml());
+            let (id, codec, mut settings) = (&agent.id, &agent.codec, agent.settings_toml());
+            for (key, value) in AgentSettings::LATER {
+                settings = settings.replace(&format!("\n{key} = {value}\n"), "\n");
+            }
             let _ = writeln!(text, "[{id}]\ncodec = {codec}\n{settings}");
         }
         crc32fast::hash(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Configuration;
+    use crate::registry::Registry;
+
+    /// Checkpoints of runs that were made before a setting came are still theirs.
+    #[test]
+    fn fingerprints_of_older_runs_stay() {
+        let fingerprint = |further: &[&str]| {
+            let mut config = Configuration::default();
+            let run = ["task=exponential-pong-mini", "agents=spectral,popart", "seeds=1", "frames=6000"];
+            run.iter().chain(further).for_each(|pair| config.set(pair).unwrap());
+            Registry::default().plan(&config).unwrap().fingerprint()
+        };
+        // From the checkpoint of such a run.
+        assert_eq!(fingerprint(&[]), 0x11a6_31cd);
+        let others = [fingerprint(&["average=5000"]), fingerprint(&["agent.popart.average=5000"])];
+        assert!(!others.contains(&0x11a6_31cd) && others[0] != others[1], "{others:x?}");
     }
 }

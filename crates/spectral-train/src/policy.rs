@@ -1,7 +1,7 @@
 //! A frozen model that answers for batches: how good is each action, and which is the best?
 
 use crate::error::TrainError;
-use crate::model_file::{self, Description, Model};
+use crate::model_file::{self, Description, Model, Origin};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
@@ -43,6 +43,7 @@ const BATCH: usize = 32;
 pub struct Policy {
     description: Description,
     frames: u64,
+    average: Option<u64>,
     network: Network<Cpu>,
     codec_state: Vec<f64>,
 }
@@ -130,11 +131,11 @@ impl Policy {
                 model.description.agent
             )));
         }
-        let Model { description, frames, parameters, codec_state } = model;
+        let Model { description, frames, average, parameters, codec_state } = model;
         let mut network = Network::frozen(Cpu::new(), description.network().clone(), 1, BATCH)
             .map_err(|e| TrainError::Usage(e.to_string()))?;
         network.parameters_mut(Which::Online, 0).copy_from_slice(&parameters);
-        Ok(Policy { description, frames, network, codec_state })
+        Ok(Policy { description, frames, average, network, codec_state })
     }
 
     /// Whose policy this is, what it sees and what it does.
@@ -145,6 +146,11 @@ impl Policy {
     /// Frames that it was trained for.
     pub fn frames(&self) -> u64 {
         self.frames
+    }
+
+    /// The frames over which its weights were [averaged](spectral_agent::average); `None` if they are those of one moment.
+    pub fn average(&self) -> Option<u64> {
+        self.average
     }
 
     /// The codec's statistics.
@@ -164,7 +170,8 @@ impl Policy {
 
     /// Writes it as a model file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
-        model_file::write_model(path, &self.description, self.frames, self.parameters(), &self.codec_state)
+        let origin = Origin { description: &self.description, frames: self.frames, average: self.average };
+        model_file::write_model(path, origin, self.parameters(), &self.codec_state)
     }
 
     /// The network's outputs, `[row][action][output]`, for stacked observations one after the other.

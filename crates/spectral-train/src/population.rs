@@ -4,6 +4,7 @@ use crate::actor::Actor;
 use crate::checkpoint::Cost;
 use crate::error::TrainError;
 use crate::store::Records;
+pub use spectral_agent::average::ModelKind;
 use spectral_core::bytes::{StateError, StateWriter};
 use spectral_env::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,14 +108,26 @@ pub trait Population: Send {
     /// The names of the learner's metrics.
     fn metric_columns(&mut self, agent: usize) -> Vec<String>;
 
-    /// Writes what is needed to act: the model.
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError>;
+    /// Writes what is needed to act: one of the agent's models. False if there is none of this kind.
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, TrainError>;
 
-    /// Writes the agent's whole state except the records of its replay.
+    /// Writes the agent's whole state except the records of its replay and the mean of its weights.
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError>;
 
     /// Restores what [`save`](Population::save) of any population wrote.
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError>;
+
+    /// The state of the running mean of the agent's weights; `None` if it keeps none.
+    fn save_average(&mut self, agent: usize) -> Result<Option<Vec<u8>>, TrainError>;
+
+    /// Restores what [`save_average`](Population::save_average) of any population wrote, after
+    /// [`restore`](Population::restore), with which the mean begins anew.
+    fn restore_average(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError>;
 
     /// Treats all replay records before `first` as missing.
     fn forget_before(&mut self, agent: usize, first: u64);

@@ -7,6 +7,7 @@ use crate::machine::{free_disk, human_bytes};
 use crate::memory::Memory;
 use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
+use spectral_agent::average::Average;
 use spectral_agent::codecs::Codec;
 use spectral_agent::learner::architecture;
 use spectral_agent::replay::Replay;
@@ -170,7 +171,8 @@ impl Parts<'_> {
         let mut bytes = self.replay_bytes();
         for (agent, codec) in self.plan.agents.iter().zip(self.codecs) {
             let network = architecture(&agent.settings, self.task, codec.as_ref())?;
-            bytes += CHECKPOINTS * BYTES_PER_PARAMETER * network.parameters() as u64;
+            let average = Average::memory_bytes(&agent.settings, &network);
+            bytes += CHECKPOINTS * (BYTES_PER_PARAMETER * network.parameters() as u64 + average);
         }
         Ok(bytes)
     }

@@ -309,4 +309,9 @@ impl RunDir {
     pub fn model(&self, id: &str) -> PathBuf {
         model_file::path_in(&self.agent(id))
     }
+
+    /// The file of the mean of one agent's weights at the end, `model-average.safetensors`, which is there if the agent kept one.
+    pub fn average_model(&self, id: &str) -> PathBuf {
+        model_file::average_in(&self.agent(id))
+    }
 }

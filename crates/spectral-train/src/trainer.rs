@@ -11,7 +11,7 @@ use crate::model_file;
 use crate::pipeline::DevicePopulation;
 use crate::plan::{MAX_FRAMES, Plan};
 pub use crate::population::{AgentProgress, Observer, StepTaken};
-use crate::population::{Population, TrainSlice};
+use crate::population::{ModelKind, Population, TrainSlice};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
@@ -205,7 +205,7 @@ impl Trainer {
     /// What one agent needs to act, as a policy reads it, and the frames that it has seen.
     pub fn model(&mut self, agent: usize) -> Result<(Vec<u8>, u64), TrainError> {
         let mut model = StateWriter::default();
-        self.population.save_model(agent, &mut model)?;
+        self.population.save_model(agent, ModelKind::Last, &mut model)?;
         Ok((model.into_bytes(), self.population.actor(agent).frames()))
     }
 
@@ -296,13 +296,12 @@ impl Trainer {
     fn write_models(&mut self) -> Result<(), TrainError> {
         for number in 0..self.run.plan.agents.len() {
             let (model, frames) = self.model(number)?;
-            model_file::write(
-                &self.dir.agent(&self.run.plan.agents[number].id),
-                &self.run,
-                number,
-                frames,
-                &model,
-            )?;
+            let folder = self.dir.agent(&self.run.plan.agents[number].id);
+            model_file::write(&folder, &self.run, number, frames, &model)?;
+            let mut average = StateWriter::default();
+            let kept = self.population.save_model(number, ModelKind::Average, &mut average)?;
+            let average = kept.then(|| average.into_bytes());
+            model_file::write_average(&folder, &self.run, number, frames, average.as_deref())?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use spectral_train::cpu_population::CpuPopulation;
 use spectral_train::devices::{Chosen, Gpu};
 use spectral_train::error::TrainError;
 use spectral_train::memory::Memory;
-use spectral_train::population::{Population, TrainSlice};
+use spectral_train::population::{ModelKind, Population, TrainSlice};
 use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::RunDir;
@@ -66,9 +66,14 @@ impl Population for Failing {
     fn metric_columns(&mut self, agent: usize) -> Vec<String> {
         self.population.metric_columns(agent)
     }
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError> {
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, TrainError> {
         self.check(agent)?;
-        self.population.save_model(agent, out)
+        self.population.save_model(agent, kind, out)
     }
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
         self.check(agent)?;
@@ -77,6 +82,14 @@ impl Population for Failing {
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
         self.check(agent).map_err(|_| StateError(GONE.into()))?;
         self.population.restore(agent, state)
+    }
+    fn save_average(&mut self, agent: usize) -> Result<Option<Vec<u8>>, TrainError> {
+        self.check(agent)?;
+        self.population.save_average(agent)
+    }
+    fn restore_average(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
+        self.check(agent).map_err(|_| StateError(GONE.into()))?;
+        self.population.restore_average(agent, state)
     }
     fn forget_before(&mut self, agent: usize, first: u64) {
         self.population.forget_before(agent, first);

@@ -186,6 +186,13 @@ pub trait Codec: Send + Sync + Debug {
         false
     }
 
+    /// Writes the change of the last layer after which outputs mean with the state `to` what they meant with the state `from`.
+    /// True if there is one to make. A codec whose [`decode`](Codec::decode) depends on its state needs this: weights of two
+    /// moments can be [averaged](crate::average) only if their outputs mean the same.
+    fn rebase(&self, _from: &[f64], _to: &[f64], _change: &mut Affine) -> bool {
+        false
+    }
+
     /// The action-value, in true reward units, that K targets (after [`before_forward`](Codec::before_forward)) stand for.
     fn target_value(&self, targets: &[f32], state: &[f64]) -> f32 {
         self.decode(targets, state)

@@ -64,6 +64,12 @@ impl PopArt {
     }
 }
 
+/// The change from one (μ, σ) to another: σ'·(scale·y + shift) + μ' = σ·y + μ, so every prediction survives it.
+fn preserve(change: &mut Affine, (mu, sigma): (f64, f64), (new_mu, new_sigma): (f64, f64)) {
+    change.scale[0] = (sigma / new_sigma) as f32;
+    change.shift[0] = ((mu - new_mu) / new_sigma) as f32;
+}
+
 impl Codec for PopArt {
     fn outputs(&self) -> usize {
         1
@@ -107,16 +113,17 @@ impl Codec for PopArt {
         let correction = bias_correction(self.rate, state[COUNT] as u64);
         let mu = state[MEAN] / correction;
         let sigma = (state[SQUARE] / correction - mu * mu).max(0.0).sqrt() + SIGMA_FLOOR;
-        // σ'·(scale·y + shift) + μ' = σ·y + μ: every prediction survives the change.
-        let scale = state[SIGMA] / sigma;
-        let shift = (state[MU] - mu) / sigma;
+        preserve(change, (state[MU], state[SIGMA]), (mu, sigma));
         state[MU] = mu;
         state[SIGMA] = sigma;
         for target in targets {
             *target = ((f64::from(*target) - mu) / sigma) as f32;
         }
-        change.scale[0] = scale as f32;
-        change.shift[0] = shift as f32;
+        true
+    }
+
+    fn rebase(&self, from: &[f64], to: &[f64], change: &mut Affine) -> bool {
+        preserve(change, (from[MU], from[SIGMA]), (to[MU], to[SIGMA]));
         true
     }
 

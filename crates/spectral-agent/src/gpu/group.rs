@@ -1,12 +1,13 @@
 //! A group of agents on a GPU: replay, networks, codecs and diagnostics on the device, one graph per step.
 
+mod averages;
 mod bench;
 mod needs;
 mod priorities;
 mod state;
 mod steps;
 
-pub use needs::{host_resident, memory_bytes};
+pub use needs::{average_bytes, host_resident, memory_bytes};
 
 use super::abi::{self, AGENT_THREADS, Agent, BATCH_THREADS, Counters, ROW_THREADS, Staged};
 use super::ring::{Ring, frame_bytes, small_bytes};
@@ -16,6 +17,7 @@ use crate::diagnostics::Diagnostics;
 use crate::lockstep::{Decision, DeviceFailure, ObservationBuffer};
 use crate::replay::Outcome;
 use crate::settings::AgentSettings;
+use averages::Averages;
 use needs::shape_of;
 use priorities::Priorities;
 use spectral_core::rng::{Purpose, Stream as Random};
@@ -59,6 +61,8 @@ pub struct CudaGroup {
     join: Event,
     networks: Networks,
     members: Vec<DeviceAgent>,
+    /// If agents keep means of their weights.
+    averages: Option<Averages>,
     kernels: Kernels,
     agents: Memory,
     /// What the host stages, in its own memory: a [`Staged`] per agent, and the observations. The device fetches both.
@@ -137,6 +141,9 @@ struct Graphs {
 
 impl Drop for CudaGroup {
     fn drop(&mut self) {
+        if let Some(averages) = &mut self.averages {
+            averages.end();
+        }
         // The device may be at work for a submission that nobody waits for any more; its memory must outlast that.
         let _ = self.stream.synchronise();
     }
@@ -254,6 +261,7 @@ impl CudaGroup {
             decisions: device.pinned(agents * size_of::<abi::Decision>()).map_err(failed)?,
             answers: vec![Decision::default(); agents],
             members: Vec::with_capacity(agents),
+            averages: None,
             networks,
             kernels,
             graphs: None,
@@ -267,6 +275,7 @@ impl CudaGroup {
             let memory = AgentMemory { constants: &text.constants[index], scores, host_resident };
             group.add_agent(task, spec, &shapes[index], memory)?;
         }
+        group.averages = Averages::of(device, &group.members, &group.networks, &shapes).map_err(failed)?;
         group.connect(&text.kinds, scores).map_err(failed)?;
         group.graphs = Some(group.capture().map_err(failed)?);
         Ok(group)

@@ -12,4 +12,4 @@ mod ring;
 pub mod source;
 
 #[cfg(feature = "cuda")]
-pub use group::{AgentSpec, CudaGroup, host_resident, memory_bytes};
+pub use group::{AgentSpec, CudaGroup, average_bytes, host_resident, memory_bytes};

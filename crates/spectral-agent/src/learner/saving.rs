@@ -1,6 +1,7 @@
 //! A learner as bytes: a model that acts, and a checkpoint that goes on learning.
 
 use super::Learner;
+use crate::average::{Average, ModelKind};
 use crate::diagnostics::Diagnostics;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_nn::Which;
@@ -12,13 +13,40 @@ impl Learner {
         out.f64s(&self.online_state);
     }
 
+    /// Writes one of the agent's models; false if there is none of this kind.
+    pub fn save_model_of(&self, kind: ModelKind, out: &mut StateWriter) -> bool {
+        match kind {
+            ModelKind::Last => {
+                self.save_model(out);
+                true
+            }
+            ModelKind::Average => self.average.as_ref().is_some_and(|average| average.save_model(out)),
+        }
+    }
+
+    /// Writes the [mean](crate::average) as [`Average::save`] does; false if the agent keeps none.
+    pub fn save_average(&self, out: &mut StateWriter) -> bool {
+        self.average.as_ref().map(|average| average.save(out)).is_some()
+    }
+
+    /// The [mean](crate::average) of the weights, if the agent keeps one.
+    pub fn average(&self) -> Option<&Average> {
+        self.average.as_ref()
+    }
+
+    /// Restores the [mean](crate::average) that [`Average::save`] wrote; [`restore`](Learner::restore) must come before.
+    pub fn restore_average(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let none = || StateError("a mean of the weights of an agent that keeps none".into());
+        self.average.as_mut().ok_or_else(none)?.restore(from)
+    }
+
     /// Restores what [`save_model`](Learner::save_model) wrote.
     pub fn restore_model(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         from.f32s_into(self.network.parameters_mut(Which::Online, 0))?;
         restore_f64s(from, &mut self.online_state)
     }
 
-    /// Writes everything but replay's records.
+    /// Writes everything but replay's records and the [mean](Learner::average).
     pub fn save(&self, out: &mut StateWriter) {
         let (adam_m, adam_v, steps) = self.network.adam_state(0);
         let state = LearnerState {
@@ -42,8 +70,9 @@ impl Learner {
         }
     }
 
-    /// Restores what [`save`](Learner::save) wrote.
+    /// Restores what [`save`](Learner::save) wrote. The [mean](Learner::average), if the agent keeps one, begins anew.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.average.iter_mut().for_each(Average::clear);
         self.restore_model(from)?;
         from.f32s_into(self.network.parameters_mut(Which::Target, 0))?;
         restore_f64s(from, &mut self.frozen_state)?;

@@ -1,6 +1,7 @@
 //! A group of learners on the CPU: the reference for groups on devices, and the group with which device populations are tested.
 
 use super::{Decision, DeviceFailure, Group, ObservationRef};
+use crate::average::ModelKind;
 use crate::diagnostics::ScoreError;
 use crate::learner::Learner;
 use crate::replay::{Observations, Outcome};
@@ -149,9 +150,13 @@ impl Group for CpuGroup {
         Ok(self.members[agent].learner.td_by_score().collect())
     }
 
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
-        self.members[agent].learner.save_model(out);
-        Ok(())
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, DeviceFailure> {
+        Ok(self.members[agent].learner.save_model_of(kind, out))
     }
 
     fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
@@ -163,6 +168,14 @@ impl Group for CpuGroup {
         self.decisions[agent] = Decision::default();
         self.members[agent].not_finite = None;
         self.members[agent].learner.restore(from)
+    }
+
+    fn save_average(&mut self, agent: usize, out: &mut StateWriter) -> Result<bool, DeviceFailure> {
+        Ok(self.members[agent].learner.save_average(out))
+    }
+
+    fn restore_average(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.members[agent].learner.restore_average(from)
     }
 
     fn forget_before(&mut self, agent: usize, first: u64) {

@@ -232,13 +232,6 @@ impl Backend for Cpu {
         shift: &[f32],
     ) {
         let own = &mut parameters[agent * pass.stride..(agent + 1) * pass.stride];
-        for row in own[layer.weights_at..layer.end()].chunks_exact_mut(layer.filters) {
-            for (weight, scale) in row.iter_mut().zip(scale.iter().cycle()) {
-                *weight *= scale;
-            }
-        }
-        for (bias, shift) in own[layer.bias_at()..layer.end()].iter_mut().zip(shift.iter().cycle()) {
-            *bias += shift;
-        }
+        layer.rescale(own, scale, shift);
     }
 }

@@ -432,6 +432,35 @@ impl Stream {
             .map_err(|e| doing(format_args!("launch kernel {}", kernel.name))(e))
     }
 
+    /// Queues a copy of a range of bytes to pinned memory of the host, to byte `at` of it.
+    ///
+    /// # Safety
+    /// Both memories must outlast the copy, and nobody may use that part of the pinned one until it is done.
+    ///
+    /// # Panics
+    /// If either lies outside, or the second is no pinned memory.
+    pub unsafe fn fetch(
+        &self,
+        from: &Memory,
+        range: std::ops::Range<usize>,
+        to: &Memory,
+        at: usize,
+    ) -> Result<(), CudaError> {
+        let len = range.len();
+        assert!(range.end <= from.bytes && at + len <= to.bytes, "a copy beyond the end of the memory");
+        if len == 0 {
+            return Ok(());
+        }
+        from.device.bind()?;
+        let to = to.host_pointer().wrapping_add(at);
+        // SAFETY: within the memory, as was just checked, and whoever calls sees to the rest.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(to, len);
+            result::memcpy_dtoh_async(to, from.offset(range.start), self.stream.cu_stream())
+        }
+        .map_err(doing("copy from the device"))
+    }
+
     /// Makes what is queued here later wait for what is queued in the other stream now.
     pub fn wait_for(&self, other: &Stream, mark: &Event) -> Result<(), CudaError> {
         mark.0.record(&other.stream).map_err(doing("mark a point in a stream"))?;

@@ -289,7 +289,8 @@ impl Networks {
         self.plan.trunk.parameters(self.plan.outputs[agent])
     }
 
-    fn dense(&self, agent: usize) -> Option<DenseHead> {
+    /// How its numbers on the device differ from the canonical [layout](crate::layout), if they do.
+    pub fn dense(&self, agent: usize) -> Option<DenseHead> {
         self.plan.trunk.dense(self.plan.outputs[agent])
     }
 
@@ -316,6 +317,23 @@ impl Networks {
         let mut to = vec![0.0f32; self.stored(agent)];
         self.vectors[which as usize].read(4 * self.starts[agent], &mut to)?;
         Ok(self.dense(agent).map(|dense| dense.collect(&to)).unwrap_or(to))
+    }
+
+    /// Queues a copy of a network's numbers as the device [stores](Self::stored) them to pinned memory, to byte `at` of it.
+    ///
+    /// # Safety
+    /// As [`Stream::fetch`]; and these networks must outlast the copy.
+    pub unsafe fn fetch(
+        &self,
+        stream: &Stream,
+        which: Weights,
+        agent: usize,
+        to: &Memory,
+        at: usize,
+    ) -> Result<(), CudaError> {
+        let from = 4 * self.starts[agent];
+        let range = from..from + 4 * self.stored(agent);
+        unsafe { stream.fetch(&self.vectors[which as usize], range, to, at) }
     }
 
     /// Where minibatches go: `[states, next states][agent][sample][row][column][channel]` bytes, or floats for vectors. Where

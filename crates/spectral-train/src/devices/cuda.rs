@@ -7,7 +7,7 @@ use crate::plan::AgentPlan;
 use crate::resolve::Parts;
 use crate::store::SEGMENT_BYTES;
 use spectral_agent::codecs::Codec;
-use spectral_agent::gpu::{AgentSpec, CudaGroup, host_resident, memory_bytes};
+use spectral_agent::gpu::{AgentSpec, CudaGroup, average_bytes, host_resident, memory_bytes};
 use spectral_agent::lockstep::{DeviceFailure, Group};
 use spectral_agent::replay::Replay;
 use spectral_nn::cuda::{Device, has_compiler};
@@ -108,6 +108,9 @@ pub(crate) fn need(parts: Parts<'_>, gpu: &Gpu) -> Result<Need, TrainError> {
     let mut need = Need { device: fixed, host: HOST_BYTES, host_resident: resident };
     for (frames, resident) in frames.into_iter().zip(&need.host_resident) {
         *(if *resident { &mut need.host } else { &mut need.device }) += frames;
+    }
+    for spec in &specs {
+        need.host += average_bytes(task, spec)?;
     }
     need.host += 2 * plan.agents.len() as u64 * Replay::bytes_per_record(task) as u64;
     Ok(need)

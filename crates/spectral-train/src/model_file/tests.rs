@@ -1,6 +1,7 @@
 use super::description::CODEC_SETTINGS;
 use super::*;
 use crate::config::Configuration;
+use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::store::testing::ScratchDir;
 use spectral_core::rng::{Purpose, Stream};
@@ -303,4 +304,40 @@ fn a_model_that_is_not_finite_is_not_kept() {
     }
     let missing = read(&path_in(dir.path()), &run, 0).unwrap_err();
     assert!(matches!(missing, TrainError::Store(StoreError::NotFound { .. })), "{missing}");
+}
+
+#[test]
+fn the_mean_of_weights_says_that_it_is_one() {
+    let dir = ScratchDir::new();
+    let run = resolve(&["task=catch-scale", "agents=popart", "seeds=1", "average=7000"]);
+    let model = any_model(&run, 0);
+    write(dir.path(), &run, 0, 12, &model).unwrap();
+    write_average(dir.path(), &run, 0, 12, Some(&model)).unwrap();
+    let path = average_in(dir.path());
+    assert!(read(&path, &run, 0).unwrap() == model);
+    let registry = registry();
+    let frames = |path: &Path| Model::load(path, &registry).unwrap().average;
+    assert_eq!((frames(&path), frames(&path_in(dir.path()))), (Some(7000), None));
+    let policy = Policy::load(&path, &registry).unwrap();
+    assert_eq!((policy.average(), policy.frames()), (Some(7000), 12));
+    let copy = dir.join("copy.safetensors");
+    policy.save(&copy).unwrap();
+    assert_eq!(std::fs::read(&copy).unwrap(), std::fs::read(&path).unwrap());
+    assert_eq!(Policy::load(dir.path(), &registry).unwrap().average(), None, "a folder's model is the last");
+    rewrite(&copy, |metadata, _| {
+        metadata.retain(|(key, _)| key != CHECKSUM);
+        metadata.iter_mut().filter(|(key, _)| key == AVERAGE_FRAMES).for_each(|(_, v)| *v = "many".into());
+    });
+    let said = Model::load(&copy, &registry).unwrap_err().to_string();
+    assert!(said.contains("average_frames"), "{said}");
+    // One that could not act is not kept, nor one that is no more.
+    let mut broken = StateWriter::default();
+    broken.f32s(&vec![f32::NAN; Description::of(&run, 0).unwrap().network().parameters()]);
+    broken.f64s(&run.codecs[0].init());
+    for gone in [Some(broken.into_bytes()), None] {
+        write_average(dir.path(), &run, 0, 12, Some(&model)).unwrap();
+        write_average(dir.path(), &run, 0, 12, gone.as_deref()).unwrap();
+        assert!(!path.exists());
+    }
+    assert!(path_in(dir.path()).exists());
 }

@@ -4,7 +4,7 @@ use super::actor_slot::{ActorSlot, Phase};
 use super::lock;
 use super::worker_pool::WorkerPool;
 use crate::error::TrainError;
-use crate::population::AgentProgress;
+use crate::population::{AgentProgress, ModelKind};
 use spectral_agent::learner::NotFinite;
 use spectral_agent::lockstep::{Decision, Group};
 use spectral_agent::replay::Outcome;
@@ -192,7 +192,7 @@ impl<'a> GroupDriver<'a> {
             let slot = lock(slot);
             if slot.actor.wants_model() {
                 let mut model = StateWriter::default();
-                self.group.save_model(agent, &mut model)?;
+                self.group.save_model(agent, ModelKind::Last, &mut model)?;
                 slot.actor.give_model(model.into_bytes());
             }
         }

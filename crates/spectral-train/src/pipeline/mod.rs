@@ -8,6 +8,8 @@
 //! bits therefore writes the same files.
 
 mod actor_slot;
+#[cfg(test)]
+mod average_tests;
 mod group_driver;
 mod job_board;
 #[cfg(test)]
@@ -24,14 +26,14 @@ use crate::cpu_population::threads;
 use crate::devices::{self, Chosen, Member};
 use crate::error::TrainError;
 use crate::plan::Plan;
-use crate::population::{AgentProgress, Population, TICK, TrainSlice};
+use crate::population::{AgentProgress, ModelKind, Population, TICK, TrainSlice};
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
 use actor_slot::{ActorSlot, Phase};
 use group_driver::GroupDriver;
 use spectral_agent::lockstep::{CpuGroup, Group};
 use spectral_agent::replay::Replay;
-use spectral_core::bytes::{StateError, StateWriter};
+use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
@@ -123,9 +125,14 @@ impl Population for DevicePopulation {
         group.metric_columns(index)
     }
 
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), TrainError> {
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, TrainError> {
         let (group, index, _) = self.slot(agent);
-        Ok(group.save_model(index, out)?)
+        Ok(group.save_model(index, kind, out)?)
     }
 
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
@@ -136,6 +143,19 @@ impl Population for DevicePopulation {
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
         let (group, index, slot) = self.slot(agent);
         slot.actor.restore(state, |from| group.restore(index, from))
+    }
+
+    fn save_average(&mut self, agent: usize) -> Result<Option<Vec<u8>>, TrainError> {
+        let (group, index, _) = self.slot(agent);
+        let mut out = StateWriter::default();
+        Ok(group.save_average(index, &mut out)?.then(|| out.into_bytes()))
+    }
+
+    fn restore_average(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
+        let (group, index, _) = self.slot(agent);
+        let mut from = StateReader::new(state);
+        group.restore_average(index, &mut from)?;
+        from.finish()
     }
 
     fn forget_before(&mut self, agent: usize, first: u64) {

@@ -7,7 +7,6 @@ use crate::store::testing::ScratchDir;
 use spectral_agent::diagnostics::ScoreError;
 use spectral_agent::lockstep::{Decision, DeviceFailure, ObservationRef};
 use spectral_agent::replay::Outcome;
-use spectral_core::bytes::StateReader;
 use spectral_env::ActionMask;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -68,14 +67,25 @@ impl Group for SlowDevice {
     fn td_by_score(&mut self, agent: usize) -> Result<Vec<ScoreError>, DeviceFailure> {
         self.group.td_by_score(agent)
     }
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
-        self.group.save_model(agent, out)
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, DeviceFailure> {
+        self.group.save_model(agent, kind, out)
     }
     fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
         self.group.save(agent, out)
     }
     fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.group.restore(agent, from)
+    }
+    fn save_average(&mut self, agent: usize, out: &mut StateWriter) -> Result<bool, DeviceFailure> {
+        self.group.save_average(agent, out)
+    }
+    fn restore_average(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.group.restore_average(agent, from)
     }
     fn forget_before(&mut self, agent: usize, first: u64) {
         self.group.forget_before(agent, first);
@@ -145,7 +155,7 @@ fn train(population: &mut DevicePopulation, frames: u64, due: Duration) -> Resul
 
 fn model(population: &mut DevicePopulation, agent: usize) -> Vec<u8> {
     let mut out = StateWriter::default();
-    population.save_model(agent, &mut out).unwrap();
+    population.save_model(agent, ModelKind::Last, &mut out).unwrap();
     out.into_bytes()
 }
 

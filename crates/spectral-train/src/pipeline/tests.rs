@@ -36,23 +36,28 @@ pub(super) fn plan(task: &str, further: &[&str]) -> Plan {
 }
 
 /// Everything in a run that must not depend on where it was trained: tables, models, and the newest checkpoint's sections.
-fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let (dir, plan) = RunDir::open(run, &registry()).map(|(dir, file)| (dir, file.plan)).unwrap();
     let mut found = BTreeMap::new();
     for agent in &plan.agents {
         for entry in std::fs::read_dir(dir.agent(&agent.id)).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".csv") || name == "model.safetensors" {
+            if name.ends_with(".csv") || name.ends_with(".safetensors") {
                 found.insert(format!("{}/{name}", agent.id), std::fs::read(entry.path()).unwrap());
             }
         }
         let newest = Checkpoints::list(&dir).unwrap().pop().unwrap();
-        let mut state = Container::open(&newest).unwrap().section(&format!("agent/{}", agent.id)).unwrap();
+        let container = Container::open(&newest).unwrap();
+        let mut state = container.section(&format!("agent/{}", agent.id)).unwrap();
         // The name and length of the event file come last. The file holds wall-clock times.
         let name = b"events.out.tfevents.";
         let cut = state.windows(name.len()).rposition(|w| w == name).unwrap();
         state.truncate(cut);
         found.insert(format!("{}/checkpoint", agent.id), state);
+        let average = format!("average/{}", agent.id);
+        if container.names().any(|name| name == average) {
+            found.insert(format!("{}/average", agent.id), container.section(&average).unwrap());
+        }
     }
     found
 }

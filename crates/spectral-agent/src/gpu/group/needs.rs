@@ -1,6 +1,7 @@
 //! What a group needs of a device, and what no device offers.
 
 use super::{AgentSpec, MARGIN, priorities};
+use crate::average::Average;
 use crate::gpu::ring::{frame_bytes, small_bytes};
 use crate::gpu::source::MAX_ROWS;
 use crate::learner::architecture;
@@ -31,6 +32,12 @@ pub fn memory_bytes(
     let frame = frame_bytes(task.observation) as u64;
     let frames = specs.iter().map(|spec| spec.settings.replay as u64 * frame).collect();
     Ok((networks + rings + MARGIN, frames))
+}
+
+/// Bytes of the host's memory for the mean of an agent's weights: the mean, what is fetched from the device, and what that is put
+/// in order in.
+pub fn average_bytes(task: &TaskSpec, spec: &AgentSpec) -> Result<u64, DeviceFailure> {
+    Ok(3 * Average::memory_bytes(&spec.settings, &shape_of(spec, task)?))
 }
 
 /// Whose observations lie in the host's memory, if the device has so much free, needs so much for everything else (see

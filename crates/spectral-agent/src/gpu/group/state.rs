@@ -1,6 +1,7 @@
 //! An agent's state between the device and bytes, in the format of [`Learner`](crate::learner::Learner).
 
 use super::CudaGroup;
+use crate::average::Average;
 use crate::diagnostics::Diagnostics;
 use crate::gpu::abi::Counters;
 use crate::learner::LearnerState;
@@ -89,6 +90,7 @@ impl CudaGroup {
             Some(_) => (from.f64()?, exact(from.f64s()?, member.ring.capacity, "priorities")?),
             None => (1.0, Vec::new()),
         };
+        self.average(agent).map_err(lost)?.into_iter().for_each(Average::clear);
         self.stream.synchronise().map_err(lost)?;
         for (which, values) in [
             (Weights::Online, &online),

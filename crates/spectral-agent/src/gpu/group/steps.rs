@@ -1,6 +1,7 @@
 //! A group on a GPU as a trainer sees it: submissions and what is read back.
 
 use super::{CudaGroup, failed};
+use crate::average::ModelKind;
 use crate::diagnostics::ScoreError;
 use crate::gpu::abi::{self, Counters};
 use crate::lockstep::{Decision, DeviceFailure, Group, ObservationBuffer, ObservationRef};
@@ -8,7 +9,7 @@ use crate::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::{ActionMask, Observation};
 use spectral_nn::abi::from_bytes;
-use spectral_nn::cuda::{CudaError, Weights};
+use spectral_nn::cuda::CudaError;
 use std::mem::offset_of;
 
 /// Looks for an answer between two questions to the driver.
@@ -46,13 +47,13 @@ impl Group for CudaGroup {
     fn submit(&mut self, update: bool, refresh: bool) -> Result<(), DeviceFailure> {
         self.stamp_staged();
         self.looks = 0;
-        let graphs = self.graphs();
-        let queue = || {
+        let mut queue = || {
+            let graphs = self.graphs();
             graphs.step.launch()?;
             if update {
                 graphs.update.launch()?;
             }
-            if refresh { self.queue_refresh() } else { Ok(()) }
+            if refresh { self.queue_refresh_and_averages() } else { Ok(()) }
         };
         queue().map_err(failed)
     }
@@ -129,11 +130,13 @@ impl Group for CudaGroup {
         Ok(self.diagnostics(agent).map_err(failed)?.td_by_score().collect())
     }
 
-    fn save_model(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
-        let (online_state, _) = self.states(agent).map_err(failed)?;
-        out.f32s(&self.networks.read(Weights::Online, agent).map_err(failed)?);
-        out.f64s(&online_state);
-        Ok(())
+    fn save_model(
+        &mut self,
+        agent: usize,
+        kind: ModelKind,
+        out: &mut StateWriter,
+    ) -> Result<bool, DeviceFailure> {
+        self.write_model(agent, kind, out).map_err(failed)
     }
 
     fn save(&mut self, agent: usize, out: &mut StateWriter) -> Result<(), DeviceFailure> {
@@ -143,6 +146,14 @@ impl Group for CudaGroup {
     fn restore(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.answers[agent] = Decision::default();
         self.read_state(agent, from)
+    }
+
+    fn save_average(&mut self, agent: usize, out: &mut StateWriter) -> Result<bool, DeviceFailure> {
+        self.write_average(agent, out).map_err(failed)
+    }
+
+    fn restore_average(&mut self, agent: usize, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.read_average(agent, from)
     }
 
     fn forget_before(&mut self, agent: usize, first: u64) {
