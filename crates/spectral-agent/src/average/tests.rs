@@ -47,9 +47,9 @@ fn the_mean_is_that_of_the_formula() {
             // Every weight (1 − rate)^age · rate, divided by their sum.
             let share = |age: usize| rate * (1.0 - rate).powi(age as i32);
             let total: f64 = (0..n).map(share).sum();
-            for i in 0..count {
+            for (i, &found) in average.parameters.iter().enumerate() {
                 let sum: f64 = (0..n).map(|k| share(n - 1 - k) * f64::from(weights[k][i])).sum();
-                let (found, expected) = (f64::from(average.parameters[i]), sum / total);
+                let (found, expected) = (f64::from(found), sum / total);
                 assert!((found - expected).abs() < 2e-6, "{frames}, {n} refreshes: {found}, not {expected}");
             }
         }
@@ -63,9 +63,9 @@ fn a_young_mean_is_the_plain_mean() {
     let count = average.network.parameters();
     let weights: Vec<Vec<f32>> = (1..=20).map(|n| numbers(n, count)).collect();
     weights.iter().zip(1..).for_each(|(weights, n)| average.refreshed(n, weights, &codec.init()));
-    for i in 0..count {
+    for (i, &found) in average.parameters.iter().enumerate() {
         let plain = weights.iter().map(|weights| f64::from(weights[i])).sum::<f64>() / 20.0;
-        assert!((f64::from(average.parameters[i]) - plain).abs() < 1e-3, "{plain}");
+        assert!((f64::from(found) - plain).abs() < 1e-3, "{plain}");
     }
 }
 
