@@ -222,7 +222,13 @@ fn every_group_of_codecs_compiles() {
         (&variants(), SCREEN, 32, true, all),
         (&named(&["spectral"]), SCREEN, 32, false, double),
         (&[&board[..], &board[..1]].concat(), BOARD, 7, false, prioritised),
-        (&[vector, variants()[..1].to_vec()].concat(), ObservationSpec::Vector { len: 5 }, 32, false, dueling),
+        (
+            &[vector, variants()[..1].to_vec()].concat(),
+            ObservationSpec::Vector { len: 5 },
+            32,
+            false,
+            dueling,
+        ),
         (&large, BOARD, MAX_ROWS, true, all),
     ] {
         let codecs: Vec<&dyn Codec> = agents.iter().map(|(_, _, codec)| codec.as_ref()).collect();

@@ -136,6 +136,9 @@ mod tests {
         for (got, want) in raw.iter().zip(network.streams(1).unwrap()) {
             assert!((got - want).abs() < 1e-5, "{got} {want}");
         }
-        assert_eq!(DenseHead::of(&Architecture::mlp(Input::Vector { len: 4 }, &[7], Head::new(3, 2))), Ok(None));
+        assert_eq!(
+            DenseHead::of(&Architecture::mlp(Input::Vector { len: 4 }, &[7], Head::new(3, 2))),
+            Ok(None)
+        );
     }
 }

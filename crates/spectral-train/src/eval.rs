@@ -194,6 +194,11 @@ impl Player {
         step
     }
 
+    /// Draws from the streams of this seed from now on, from the first one.
+    pub(crate) fn restart(&mut self, seed: u64) {
+        (self.seed, self.draws) = (seed, 0);
+    }
+
     /// Acts at random with this probability from now on.
     pub fn set_epsilon(&mut self, epsilon: f64) {
         self.epsilon = epsilon;

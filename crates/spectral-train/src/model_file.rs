@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "model.safetensors";
 /// The file's name in version 0.1.
 const LEGACY_NAME: &str = "model.bin";
+/// The file of the model that played best in evaluations.
+const BEST_NAME: &str = "model-best.safetensors";
 /// The section of that file.
 const LEGACY_SECTION: &str = "model";
 /// The tensor of the codec's statistics.
@@ -37,6 +39,16 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
     let [path, legacy] = [NAME, LEGACY_NAME].map(|name| folder.join(name));
     let written = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     if written(&legacy) > written(&path) { legacy } else { path }
+}
+
+/// The file of the best model in an agent's folder.
+pub(crate) fn best_in(folder: &Path) -> PathBuf {
+    folder.join(BEST_NAME)
+}
+
+/// Removes the file of the best model, if there is one.
+pub(crate) fn remove_best(folder: &Path) -> Result<(), StoreError> {
+    remove(&best_in(folder))
 }
 
 /// Whether this is a model of version 0.1.
@@ -97,7 +109,12 @@ impl Model {
 
     /// Writes the file, atomically. Equal models give equal files.
     pub fn write(&self, path: &Path) -> Result<(), TrainError> {
-        write_model(path, &self.description, self.frames, &self.parameters, &self.codec_state)
+        self.write_with(path, &[])
+    }
+
+    /// [`write`](Model::write), with more metadata.
+    pub(crate) fn write_with(&self, path: &Path, more: &[(&'static str, String)]) -> Result<(), TrainError> {
+        write_model(path, &self.description, self.frames, &self.parameters, &self.codec_state, more)
     }
 }
 
@@ -119,6 +136,7 @@ pub(crate) fn write_model(
     frames: u64,
     parameters: &[f32],
     codec_state: &[f64],
+    more: &[(&'static str, String)],
 ) -> Result<(), TrainError> {
     let bytes = codec_state.iter().flat_map(|x| x.to_le_bytes()).collect();
     // First, because its elements are the largest.
@@ -131,6 +149,7 @@ pub(crate) fn write_model(
     }
     let mut metadata = description.metadata();
     metadata.push((FRAMES, frames.to_string()));
+    metadata.extend(more.iter().cloned());
     let mut pairs: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let checksum = checksum(&pairs, &tensors);
     pairs.push((CHECKSUM, &checksum));
@@ -154,12 +173,12 @@ pub fn write(
         true => model.write(&path)?,
         false => remove(&path)?,
     }
-    remove(&folder.join(LEGACY_NAME))
+    Ok(remove(&folder.join(LEGACY_NAME))?)
 }
 
-fn remove(path: &Path) -> Result<(), TrainError> {
+fn remove(path: &Path) -> Result<(), StoreError> {
     match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, "remove", e).into()),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, "remove", e)),
         _ => Ok(()),
     }
 }

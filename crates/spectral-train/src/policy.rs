@@ -164,7 +164,14 @@ impl Policy {
 
     /// Writes it as a model file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
-        model_file::write_model(path, &self.description, self.frames, self.parameters(), &self.codec_state)
+        model_file::write_model(
+            path,
+            &self.description,
+            self.frames,
+            self.parameters(),
+            &self.codec_state,
+            &[],
+        )
     }
 
     /// The network's outputs, `[row][action][output]`, for stacked observations one after the other.

@@ -121,6 +121,27 @@ impl ResolvedRun {
         Ok(ResolvedRun { device: Chosen::Cpu, memory, notes, ..self.clone() })
     }
 
+    /// The same run with one of its agents alone, whose number is then 0.
+    pub(crate) fn only(&self, agent: usize) -> Self {
+        let Plan { task, task_settings, run, agents, legacy_fingerprint, unrecorded } = &self.plan;
+        let plan = Plan {
+            legacy_fingerprint: *legacy_fingerprint,
+            unrecorded: unrecorded.clone(),
+            ..Plan::new(task, task_settings.clone(), run.clone(), vec![agents[agent].clone()])
+        };
+        ResolvedRun {
+            plan,
+            task: self.task.clone(),
+            codecs: vec![self.codecs[agent].clone()],
+            device: self.device.clone(),
+            memory: self.memory.clone(),
+            disk: self.disk,
+            notes: Vec::new(),
+            step_together: self.step_together,
+            entry: self.entry.clone(),
+        }
+    }
+
     /// Memory that it would need elsewhere.
     pub fn memory_on(&self, device: &Chosen) -> Result<Memory, TrainError> {
         Memory::of(self.parts(), device)

@@ -23,12 +23,7 @@ pub const MAX_ACTIONS: usize = 256;
 ///
 /// # Panics
 /// If there are more than [`MAX_ACTIONS`] actions.
-pub fn greedy(
-    codec: &dyn Codec,
-    outputs: &[f32],
-    state: &[f64],
-    legal: Option<&ActionMask>,
-) -> (usize, f32) {
+pub fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64], legal: Option<&ActionMask>) -> (usize, f32) {
     let mut held = [0.0; MAX_ACTIONS];
     let preferences = &mut held[..outputs.len() / codec.outputs()];
     codec.preferences(outputs, state, legal, preferences);
@@ -64,13 +59,7 @@ mod tests {
         fn decode(&self, outputs: &[f32], _: &[f64]) -> f32 {
             outputs[0].abs()
         }
-        fn preferences(
-            &self,
-            outputs: &[f32],
-            _: &[f64],
-            _: Option<&ActionMask>,
-            preferences: &mut [f32],
-        ) {
+        fn preferences(&self, outputs: &[f32], _: &[f64], _: Option<&ActionMask>, preferences: &mut [f32]) {
             preferences.iter_mut().zip(outputs).for_each(|(p, y)| *p = y.signum());
         }
         fn target(&self, _: &[f32], _: f32, _: &[f32], _: &[f64], _: &mut [f32]) {}

@@ -167,7 +167,8 @@ impl Life {
         let widest = learners.iter().map(|l| l.codec.outputs()).max();
         let extras = Extras::of(learners.iter().map(|l| (&l.settings, l.codec.as_ref())));
         let streams = usize::from(extras.dueling);
-        let pitch = 5 + (actions + streams) * widest.ok_or_else(|| "a group needs at least one agent".to_string())?;
+        let pitch =
+            5 + (actions + streams) * widest.ok_or_else(|| "a group needs at least one agent".to_string())?;
         let shape = Shape {
             batch: BATCH,
             n_step: N_STEP,

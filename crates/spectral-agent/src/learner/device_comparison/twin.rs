@@ -64,7 +64,11 @@ impl Twin {
             norms: emulator.buffer(vec![f64::NAN; BATCH]),
             drawn: emulator.buffer(vec![u64::MAX; BATCH]),
             importance: emulator.buffer(vec![f32::NAN; BATCH]),
-            counters: emulator.buffer(vec![abi::Counters { starting: 1, largest: 1.0, ..Default::default() }]),
+            counters: emulator.buffer(vec![abi::Counters {
+                starting: 1,
+                largest: 1.0,
+                ..Default::default()
+            }]),
         }
     }
 
