@@ -18,6 +18,7 @@ pub mod events;
 pub mod experiment;
 pub mod frozen_games;
 pub mod glimpse;
+pub mod kept_model;
 mod legacy;
 mod lockstep;
 pub mod machine;

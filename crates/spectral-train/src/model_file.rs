@@ -19,10 +19,12 @@ use std::path::{Path, PathBuf};
 
 /// The file's name in an agent's folder.
 const NAME: &str = "model.safetensors";
-/// The file's name in version 0.1.
-const LEGACY_NAME: &str = "model.bin";
 /// The file of the model that played best in evaluations.
 const BEST_NAME: &str = "model-best.safetensors";
+/// The file of the model with averaged weights.
+const AVERAGE_NAME: &str = "model-average.safetensors";
+/// The file's name in version 0.1.
+const LEGACY_NAME: &str = "model.bin";
 /// The section of that file.
 const LEGACY_SECTION: &str = "model";
 /// The tensor of the codec's statistics.
@@ -44,6 +46,21 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
 /// The file of the best model in an agent's folder.
 pub(crate) fn best_in(folder: &Path) -> PathBuf {
     folder.join(BEST_NAME)
+}
+
+/// The file of the model with averaged weights in an agent's folder.
+pub(crate) fn average_in(folder: &Path) -> PathBuf {
+    folder.join(AVERAGE_NAME)
+}
+
+/// The frames that the model in a file was trained for, if the file says so.
+pub(crate) fn frames_in(path: &Path) -> Result<Option<u64>, TrainError> {
+    if is_legacy(path) {
+        return Ok(None);
+    }
+    let file = TensorFile::open(path)?;
+    let frames = file.metadata().iter().find(|(key, _)| key == FRAMES);
+    Ok(frames.and_then(|(_, value)| value.parse().ok()))
 }
 
 /// Removes the file of the best model, if there is one.

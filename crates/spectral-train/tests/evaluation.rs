@@ -244,8 +244,7 @@ fn a_run_from_before_there_were_evaluations_goes_on_without_them() {
     assert!(today.run.evaluates());
     assert_eq!((today.run.eval_every, today.run.eval_games), (6000, 10));
     assert_eq!((today.difference(&old.plan), today.fingerprint()), (None, old.plan.fingerprint()));
-    let mut trainer = resume(&path, Resumption::default());
-    assert_eq!(trainer.run().unwrap().status, Status::Finished);
+    assert_eq!(resume(&path, Resumption::default()).run().unwrap().status, Status::Finished);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     for agent in &old.plan.agents {
         let folder = path.join("agents").join(&agent.id);
