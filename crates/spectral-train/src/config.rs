@@ -116,21 +116,12 @@ impl RunSettings {
     }
 
     /// Decides when frozen games are played if the user left that open; afterwards `eval_every = 0` means never.
-    fn resolve_evaluation(&mut self, task: &TaskEntry) -> Result<(), TrainError> {
-        let asked = self.eval_every > 0;
+    fn resolve_evaluation(&mut self, task: &TaskEntry) {
         if self.eval_games == 0 {
             self.eval_every = 0;
-        } else if !asked && self.frames >= EVALUATED_FRAMES && !task.is_stepped_together() {
+        } else if self.eval_every == 0 && self.frames >= EVALUATED_FRAMES && !task.is_stepped_together() {
             self.eval_every = self.frames.div_ceil(EVALUATIONS);
-        } else if asked && !task.has_spares() {
-            return Err(TrainError::Usage(format!(
-                "eval_every = {}: the task {} has no instance to spare for frozen games, because all of them train; give a \
-                 function that makes one, or leave eval_every out",
-                self.eval_every,
-                task.name()
-            )));
         }
-        Ok(())
     }
 }
 
@@ -235,7 +226,7 @@ impl Configuration {
         if run.log_frames == 0 {
             run.log_frames = (run.frames / 100).max(1);
         }
-        run.resolve_evaluation(task)?;
+        run.resolve_evaluation(task);
         let Some(protocol) = presets::find(PROTOCOLS, &run.protocol) else {
             return Err(unknown("protocol", &run.protocol, PROTOCOLS.iter().map(|p| p.name)));
         };

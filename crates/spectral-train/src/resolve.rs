@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Weights, target weights and two moments, four bytes each.
 const BYTES_PER_PARAMETER: u64 = 16;
+/// What an evaluated agent adds: its best model, and one that is still to be played.
+const BYTES_PER_EVALUATED: u64 = 8;
 /// The most outputs per action, and numbers of an encoded return, that a codec may have.
 const MAX_OUTPUTS: usize = 65_536;
 /// Checkpoints that a run keeps.
@@ -57,6 +59,14 @@ pub(crate) struct Parts<'a> {
 impl ResolvedRun {
     pub(crate) fn new(registry: &Registry, plan: Plan) -> Result<Self, TrainError> {
         let entry = registry.task(&plan.task)?.clone();
+        if plan.run.evaluates() && !entry.has_spares() {
+            return Err(TrainError::Usage(format!(
+                "eval_every = {}: the task {} has no instance to spare for frozen games, because all of them train; give a \
+                 function that makes one, or leave eval_every out of a new run",
+                plan.run.eval_every,
+                entry.name()
+            )));
+        }
         // The one instance that is made to be asked; agents get instances of their own.
         let mut probe = entry.make(&plan.task_settings)?;
         let task = checked_spec(probe.spec(), entry.name())?;
@@ -191,7 +201,8 @@ impl Parts<'_> {
         let mut bytes = self.replay_bytes();
         for (agent, codec) in self.plan.agents.iter().zip(self.codecs) {
             let network = architecture(&agent.settings, self.task, codec.as_ref())?;
-            bytes += CHECKPOINTS * BYTES_PER_PARAMETER * network.parameters() as u64;
+            let evaluated = u64::from(self.plan.run.evaluates()) * BYTES_PER_EVALUATED;
+            bytes += CHECKPOINTS * (BYTES_PER_PARAMETER + evaluated) * network.parameters() as u64;
         }
         Ok(bytes)
     }

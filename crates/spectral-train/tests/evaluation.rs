@@ -256,6 +256,29 @@ fn a_run_from_before_there_were_evaluations_goes_on_without_them() {
 }
 
 #[test]
+fn a_task_without_spare_instances_is_not_evaluated() {
+    let pong = |_: &()| spectral_env::make("pong-mini", &spectral_env::TaskOptions::default());
+    let entry = spectral_env::TaskEntry::with_settings("mine", "", pong);
+    let resolve = |entry: spectral_env::TaskEntry, pairs: &[&str]| {
+        let mut config = Configuration::default();
+        ["task=mine", "frames=60000", "device=cpu"].iter().chain(pairs).for_each(|p| config.set(p).unwrap());
+        Registry::default().with_task(entry).unwrap().resolve(&config)
+    };
+    let together = |_: &(), _: usize| -> Result<spectral_env::TaskGroup, spectral_env::TaskError> {
+        unreachable!("nothing is trained here")
+    };
+    let grouped = entry.clone().stepped_together(together);
+    assert!(resolve(entry, &[]).unwrap().plan.run.evaluates());
+    assert!(!resolve(grouped.clone(), &[]).unwrap().plan.run.evaluates(), "only where it is asked for");
+    assert!(resolve(grouped.clone(), &["eval_every=5000"]).unwrap().plan.run.evaluates());
+    let error = resolve(grouped.without_spares(), &["eval_every=5000"]).unwrap_err();
+    assert!(
+        error.to_string().contains("eval_every = 5000: the task mine has no instance to spare"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_asked_for_is_decided_once() {
     let every = |pairs: &[&str]| {
         let run = plan(pairs).unwrap().run;
