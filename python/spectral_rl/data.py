@@ -111,6 +111,11 @@ class AgentData:
         """TD errors by the player's score. Without columns if the task has no player's score."""
         return self._table("td_error.csv")
 
+    def evaluations(self):
+        """Frozen games beside training. In ``model``, 0 is the model being trained and 1 a mean of its weights. Without columns
+        if the run played none."""
+        return self._table("eval.csv")
+
     def policy(self):
         """The trained agent. An agent that is still training has none yet: a model is written when a run ends."""
         try:

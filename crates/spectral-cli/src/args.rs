@@ -1,7 +1,8 @@
 //! Every option of the command, defined once.
 
 use clap::{Args, Parser, Subcommand};
-use spectral_core::settings::parse_count;
+use spectral_core::settings::{Setting, parse_count};
+use spectral_train::kept_model::{Arithmetic, ModelChoice};
 use std::path::PathBuf;
 
 /// Reinforcement learning where rewards grow: Spectral DQN and its rivals on equal terms.
@@ -69,7 +70,12 @@ fn frames(text: &str) -> Result<u64, String> {
     parse_count(text).ok_or_else(|| "expected a whole number, such as 500000, 1e6, 1M or 200k".into())
 }
 
-/// The same, and not none.
+/// One of several words.
+fn choice<T: Setting>(text: &str) -> Result<T, String> {
+    T::parse(text).map_err(|expected| format!("expected {expected}"))
+}
+
+/// The same as [`frames`], and not none.
 fn at_least_one(text: &str) -> Result<u64, String> {
     match frames(text)? {
         0 => Err("expected at least 1".into()),
@@ -85,7 +91,7 @@ pub enum Command {
     Train(TrainArgs),
     /// Go on with a run that was interrupted or killed, or past its planned end
     Resume(ResumeArgs),
-    /// Play with the final models of a run, without learning
+    /// Play with the models of a run, without learning
     Eval(EvalArgs),
     /// Watch a task being played, at random or by a trained agent: in the terminal, as a GIF or as PNG files
     Play(PlayArgs),
@@ -264,6 +270,13 @@ pub struct EvalArgs {
     /// Probability of a random action
     #[arg(long, default_value_t = 0.001)]
     pub epsilon: f64,
+    /// Which model plays: last (of the newest checkpoint, if the run has not ended), best (in the run's evaluations) or average (the
+    /// mean of the weights, if the run keeps one)
+    #[arg(long, default_value = "last", value_parser = choice::<ModelChoice>)]
+    pub model: ModelChoice,
+    /// fp32, or training: with factors rounded to bf16 if a GPU trained the run so
+    #[arg(long, default_value = "fp32", value_parser = choice::<Arithmetic>)]
+    pub arithmetic: Arithmetic,
     #[command(flatten)]
     pub table: TableArgs,
 }
@@ -275,9 +288,12 @@ pub struct PlayArgs {
     pub task: Option<String>,
     #[command(flatten)]
     pub game: GameArgs,
-    /// A run's folder: its task, played by the final model of one of its agents
+    /// A run's folder: its task, played by a model of one of its agents
     #[arg(long)]
     pub run: Option<PathBuf>,
+    /// Which model plays: last (of the newest checkpoint, if the run has not ended), best or average [default: last]
+    #[arg(long, requires = "run", value_parser = choice::<ModelChoice>)]
+    pub model: Option<ModelChoice>,
     /// The agent's id, such as spectral-s1; a run with a single agent needs none
     #[arg(long)]
     pub agent: Option<String>,

@@ -142,6 +142,11 @@ impl<'a> StateReader<'a> {
         Ok(())
     }
 
+    /// Whether everything has been read.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Checks that nothing is left over.
     pub fn finish(self) -> Result<(), StateError> {
         if self.bytes.is_empty() {

@@ -48,6 +48,7 @@ pub struct TaskEntry {
     resolve: Arc<Resolve>,
     make: Arc<Make>,
     make_group: Option<Arc<MakeGroup>>,
+    spares: bool,
 }
 
 impl TaskEntry {
@@ -80,6 +81,7 @@ impl TaskEntry {
             resolve: Arc::new(|_| Ok(())),
             make: Arc::new(move |values| make(&values.read::<S>()?)),
             make_group: None,
+            spares: true,
         }
     }
 
@@ -162,6 +164,18 @@ impl TaskEntry {
         self
     }
 
+    /// Says that there are no instances beside those that train, so that none can be played meanwhile.
+    ///
+    /// ```
+    /// use spectral_env::{TaskEntry, TaskOptions, make};
+    /// let task = TaskEntry::with_settings("my-pong", "", |options: &TaskOptions| make("pong-mini", options));
+    /// assert!(task.has_spares() && !task.without_spares().has_spares());
+    /// ```
+    pub fn without_spares(mut self) -> Self {
+        self.spares = false;
+        self
+    }
+
     /// The task's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -234,6 +248,11 @@ impl TaskEntry {
     /// Whether its instances are stepped together.
     pub fn is_stepped_together(&self) -> bool {
         self.make_group.is_some()
+    }
+
+    /// Whether an instance can be made beside those that train, as evaluation during training needs.
+    pub fn has_spares(&self) -> bool {
+        self.spares
     }
 
     /// Fresh instances that are stepped together, if the task offers that.

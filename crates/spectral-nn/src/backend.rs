@@ -87,6 +87,9 @@ pub trait Backend {
     /// Turns input samples into activations: bytes are divided by 255 and their channels put innermost.
     fn load(&mut self, pass: Pass, input: &Input, samples: Self::Samples<'_>, to: &mut Self::Floats);
 
+    /// Rounds the first `len` floats of a buffer to bf16.
+    fn round_to_bf16(&mut self, buffer: &mut Self::Floats, len: usize);
+
     /// `output = relu(patches(input) · weights + bias)`, without the rectifier where the layer has none.
     fn forward(
         &mut self,

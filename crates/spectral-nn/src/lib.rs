@@ -23,6 +23,7 @@ mod cpu;
 pub mod cuda;
 pub mod layout;
 mod network;
+mod rounding;
 mod streams;
 mod tensors;
 
@@ -30,6 +31,7 @@ pub use architecture::{Architecture, ArchitectureError, Head, Input, Layer};
 pub use backend::{AdamBuffers, AdamSettings, Backend, Pass};
 pub use cpu::{Cpu, Floats, Instructions, Samples};
 pub use network::{Network, Which};
+pub use rounding::round_to_bf16;
 pub use streams::DenseHead;
 pub use tensors::Tensor;
 

@@ -1,6 +1,6 @@
 //! Populations of networks: parameters, targets and optimiser state over a backend's operations.
 
-use crate::architecture::{Architecture, ArchitectureError};
+use crate::architecture::{Architecture, ArchitectureError, Input};
 use crate::backend::{AdamBuffers, AdamSettings, Backend, Pass};
 use crate::cpu::Cpu;
 use crate::layout::{Affine, Plan};
@@ -42,6 +42,8 @@ pub struct Network<B: Backend = Cpu> {
     pub(crate) max_batch: usize,
     /// False if the buffers that only training uses have no elements.
     trains: bool,
+    /// Whether forward passes round what goes into layers to bf16.
+    pub(crate) rounds: bool,
     pub(crate) online: B::Floats,
     pub(crate) target: B::Floats,
     pub(crate) adam_m: B::Floats,
@@ -160,6 +162,7 @@ impl<B: Backend> Network<B> {
             agents,
             max_batch,
             trains,
+            rounds: false,
         })
     }
 
@@ -200,9 +203,16 @@ impl<B: Backend> Network<B> {
         let [input, output] = &mut self.passing;
         let (mut input, mut output) = (input, output);
         self.backend.load(pass, &self.architecture.input, samples, input);
+        let count = pass.agents * pass.batch;
+        if self.rounds && matches!(self.architecture.input, Input::Vector { .. }) {
+            self.backend.round_to_bf16(input, count * self.plan.input);
+        }
         for layer in &self.plan.trunk {
             self.backend.forward(pass, layer, parameters, input, output);
             std::mem::swap(&mut input, &mut output);
+            if self.rounds {
+                self.backend.round_to_bf16(input, count * layer.output_len());
+            }
         }
         run_head(
             &mut self.backend,
@@ -223,6 +233,7 @@ impl<B: Backend> Network<B> {
     /// As `forward`.
     pub fn forward_train(&mut self, samples: B::Samples<'_>, batch: usize) -> &B::View {
         self.check_trains();
+        assert!(!self.rounds, "weights that were rounded are not to be trained further");
         let pass = self.pass(batch);
         self.backend.load(pass, &self.architecture.input, samples, &mut self.kept[0]);
         for (index, layer) in self.plan.trunk.iter().enumerate() {

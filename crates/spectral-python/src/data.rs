@@ -8,7 +8,18 @@ use spectral_report::{AgentStatus, ReportError, ReportOptions, RunStatus};
 use std::path::{Path, PathBuf};
 
 /// Columns that hold counts, in whichever file. All others are numbers.
-const COUNTS: [&str; 7] = ["frame", "updates", "episodes", "length", "saturated", "player_score", "samples"];
+const COUNTS: [&str; 10] = [
+    "frame",
+    "updates",
+    "episodes",
+    "length",
+    "saturated",
+    "player_score",
+    "samples",
+    "model",
+    "games",
+    "cut",
+];
 
 fn raise_report(error: ReportError) -> PyErr {
     let text = error.to_string();

@@ -73,6 +73,10 @@ impl Training {
         // With a comma behind each, a single seed is a list too, and not a count.
         config.add("seeds", seeds.iter().map(|seed| format!("{seed},")).collect::<String>());
         settings.iter().for_each(|(key, value)| config.add(key, value.as_str()));
+        // How long the run will be is not known yet, and `evaluate` is at hand: frozen games only for those who ask.
+        if !settings.iter().any(|(key, _)| key == "eval_every" || key == "eval_games") {
+            config.add("eval_games", "0");
+        }
         let made = py.detach(|| {
             let registry = registry(source.as_ref())?;
             let run = registry.resolve(&config)?;

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ReportError;
 
+/// The words that may stand in the column [`MODEL`]; each is read as its place here.
+pub(crate) const MODELS: [&str; 2] = ["last", "average"];
+const MODEL: &str = "model";
+
 /// Whether a last line without a line break may be dropped. A process that is still writing, or was killed while writing,
 /// leaves one behind, and half a number would read as a different number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +142,8 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// All columns of one of a run's CSV files, in order, with NaN for empty fields; none if the file does not exist.
+/// All columns of one of a run's CSV files, in order, with NaN for empty fields; none if the file does not exist. In the column
+/// `model` of `eval.csv`, 0 stands for `last` and 1 for `average`.
 ///
 /// If its writer may still be at work, a last line without a line break is left out, as in a report; otherwise it is an error.
 ///
@@ -168,6 +173,9 @@ fn parse_row(
         .zip(columns)
         .map(|(field, column)| match field {
             &"" => Ok(None),
+            text if *column == MODEL && MODELS.contains(text) => {
+                Ok(MODELS.iter().position(|word| word == text).map(|place| place as f64))
+            }
             text => text.parse::<f64>().map(Some).map_err(|_| {
                 ReportError::malformed(
                     path,

@@ -75,6 +75,10 @@ pub(crate) fn learning_curves(
              standard deviation."
         );
         canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+        if let Some(games) = &task.frozen_games {
+            let caption = format!("Dashes with dots: {games}; mean over seeds.");
+            canvas.text((8.0, 67.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+        }
     }
     let score = if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
     if steps > 1 {
@@ -133,7 +137,13 @@ fn curve_axis(task: &Task<'_>, clock: Clock, ticks: usize) -> Axis {
             low = low.min(*value);
             high = high.max(*value);
         }
-        peaks.push(curves.mean.iter().map(|point| point.mean.abs()).fold(0.0, f64::max));
+        let frozen = agent.frozen.curve(clock).iter().map(|(_, value)| *value);
+        for value in frozen.clone() {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        let means = curves.mean.iter().map(|point| point.mean).chain(frozen);
+        peaks.push(means.map(f64::abs).fold(0.0, f64::max));
     }
     if low > high { Axis::linear(0.0, 1.0, ticks) } else { score_axis(low, high, &peaks, ticks) }
 }
@@ -168,10 +178,23 @@ fn curve(canvas: &mut dyn Canvas, at: &dyn Fn(u64, f64) -> Point, agent: &Agent<
         canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(dash));
         start = end;
     }
+    frozen_curve(canvas, at, agent.frozen.curve(clock), paint);
     if let ([.., last], true) = (mean.as_slice(), agent.provisional) {
         let stopped = agent.unfinished.iter().all(|run| run.status == AgentStatus::Stopped);
         let status = if stopped { AgentStatus::Stopped } else { AgentStatus::Running };
         end_mark(canvas, at(last.frame, last.mean), paint, status);
+    }
+}
+
+/// Frozen games: a dot for each evaluation, and dashes between them.
+fn frozen_curve(canvas: &mut dyn Canvas, at: &dyn Fn(u64, f64) -> Point, curve: &[(u64, f64)], paint: Paint) {
+    let points: Vec<Point> = curve.iter().map(|(frame, value)| at(*frame, *value)).collect();
+    if points.is_empty() {
+        return;
+    }
+    canvas.polyline(&points, Stroke::new(paint, 1.3).dashed(Some((5.0, 3.0))));
+    for point in points {
+        canvas.circle(point, 2.6, paint, Some(Stroke::new(Paint::Surface, 0.8)));
     }
 }
 

@@ -55,7 +55,9 @@ pub use error::{Difference, ReportError};
 pub use format::duration;
 pub use human::{ATARI_57, HumanScore};
 pub use palette::{AgentStyle, agent_styles};
-pub use run::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError, read_runs};
+pub use run::{
+    AgentRun, AgentStatus, Episode, Evaluation, Hardware, Metrics, Run, RunStatus, TdError, read_runs,
+};
 pub use summary::{
     Aggregate, Comparison, Improvement, OverallRow, OverallSummary, ReportSummary, Row, TaskSummary,
     text_table,

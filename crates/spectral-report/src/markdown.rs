@@ -112,12 +112,12 @@ fn facts(tasks: &[Task<'_>]) -> String {
 
 fn final_table(task: &Task<'_>) -> String {
     let human = task.rows.iter().any(|row| row.human_normalised.is_some());
+    let frozen = task.rows.iter().any(|row| row.frozen.is_some());
     let mut text = String::from("| agent | seeds | mean | 95% interval | IQM | 95% interval |");
-    text.push_str(if human {
-        " human |\n|---|---|---|---|---|---|---|\n"
-    } else {
-        "\n|---|---|---|---|---|---|\n"
-    });
+    text.push_str(if frozen { " frozen | best |" } else { "" });
+    text.push_str(if human { " human |" } else { "" });
+    let columns = 6 + 2 * usize::from(frozen) + usize::from(human);
+    writeln!(text, "\n|{}", "---|".repeat(columns)).ok();
     let dash = || "–".to_owned();
     for row in &task.rows {
         let seeds = if row.finished == row.seeds {
@@ -135,6 +135,10 @@ fn final_table(task: &Task<'_>) -> String {
             interval(row.iqm_low95, row.iqm_high95)
         )
         .ok();
+        if frozen {
+            let [last, best] = [row.frozen, row.frozen_best].map(|value| value.map_or_else(dash, number));
+            write!(text, " {last} | {best} |").ok();
+        }
         if human {
             let share = row.human_normalised.map_or_else(dash, |share| format!("{}%", number(100.0 * share)));
             write!(text, " {share} |").ok();
@@ -142,6 +146,14 @@ fn final_table(task: &Task<'_>) -> String {
         text.push('\n');
     }
     text.push('\n');
+    if let Some(games) = task.frozen_games.as_ref().filter(|_| frozen) {
+        writeln!(
+            text,
+            "Frozen: the last evaluation, {}, mean over seeds; best: each seed’s best evaluation, which chance flatters.\n",
+            line(games)
+        )
+        .ok();
+    }
     if let Some(first) = task.improvements.first() {
         let each: Vec<String> = task
             .improvements

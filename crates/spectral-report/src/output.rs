@@ -110,6 +110,9 @@ fn curves_csv(task: &Task<'_>, clock: Clock) -> String {
                 writeln!(text, "{name},unfinished seed {},{},{value},,,1", seed.run.seed, at(*frame)).ok();
             }
         }
+        for (frame, value) in agent.frozen.curve(clock) {
+            writeln!(text, "{name},frozen games,{},{value},,,{}", at(*frame), agent.full()).ok();
+        }
     }
     text
 }
@@ -213,11 +216,13 @@ fn maybe(value: Option<f64>) -> String {
 /// The final table: one line per task and agent.
 pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
     let mut text = String::from(
-        "task,protocol,frames,agent,seeds,finished,mean,low90,high90,low95,high95,iqm,iqm_low95,iqm_high95,human_normalised\n",
+        "task,protocol,frames,agent,seeds,finished,mean,low90,high90,low95,high95,iqm,iqm_low95,iqm_high95,human_normalised",
     );
+    let frozen = tasks.iter().flat_map(|task| &task.rows).any(|row| row.frozen.is_some());
+    text.push_str(if frozen { ",frozen,frozen_best\n" } else { "\n" });
     for task in tasks {
         for row in &task.rows {
-            writeln!(
+            write!(
                 text,
                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                 field(&task.name),
@@ -237,6 +242,10 @@ pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
                 maybe(row.human_normalised)
             )
             .ok();
+            if frozen {
+                write!(text, ",{},{}", maybe(row.frozen), maybe(row.frozen_best)).ok();
+            }
+            text.push('\n');
         }
     }
     text

@@ -68,6 +68,13 @@ pub struct Row {
     pub iqm_low95: Option<f64>,
     /// Upper end of the interquartile mean's 95% interval.
     pub iqm_high95: Option<f64>,
+    /// Mean over finished seeds of the last evaluation: whole games with a copy of the model that does not learn. Left out where
+    /// there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<f64>,
+    /// Mean over finished seeds of each one's best evaluation, which chance flatters: it is the highest of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen_best: Option<f64>,
     /// The mean as a share of the way from random play (0) to a human tester (1), on Atari games that have both.
     pub human_normalised: Option<f64>,
     /// Final scores of the finished seeds, in order of seed.
@@ -158,28 +165,35 @@ pub fn text_table(summary: &ReportSummary) -> String {
             text.push('\n');
         }
         text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, thousands(task.frames)));
-        let mut lines =
-            vec![["agent", "seeds", "mean", "90% interval", "95% interval", "IQM"].map(str::to_owned)];
+        let frozen = task.rows.iter().any(|row| row.frozen.is_some());
+        let columns = ["agent", "seeds", "mean", "90% interval", "95% interval", "IQM", "frozen", "best"];
+        // The last two only where frozen games were played.
+        let columns = &columns[..if frozen { 8 } else { 6 }];
+        let mut lines = vec![columns.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()];
         for row in &task.rows {
             let seeds = if row.finished == row.seeds {
                 row.seeds.to_string()
             } else {
                 format!("{} of {}", row.finished, row.seeds)
             };
-            lines.push([
+            let mut line = vec![
                 row.agent.clone(),
                 seeds,
                 row.mean.map_or_else(|| "–".to_owned(), number),
                 interval(row.low90, row.high90),
                 interval(row.low95, row.high95),
                 row.iqm.map_or_else(|| "–".to_owned(), number),
-            ]);
+                row.frozen.map_or_else(|| "–".to_owned(), number),
+                row.frozen_best.map_or_else(|| "–".to_owned(), number),
+            ];
+            line.truncate(columns.len());
+            lines.push(line);
         }
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 6] = std::array::from_fn(width);
+        let widths: Vec<usize> = (0..columns.len()).map(width).collect();
         for line in &lines {
             let mut out = format!("  {:<1$}", line[0], widths[0]);
-            for column in 1..6 {
+            for column in 1..columns.len() {
                 out.push_str(&format!("   {:>1$}", line[column], widths[column]));
             }
             text.push_str(out.trim_end());

@@ -4,7 +4,9 @@
 //! ([`DevicePopulation`](crate::pipeline::DevicePopulation)). Both run the same steps through this file.
 
 use crate::error::TrainError;
+use crate::evaluations::{Evaluations, LAST, Saved};
 use crate::events::{Event, Events};
+use crate::frozen_games::{Request, Row};
 use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
 use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
@@ -46,6 +48,8 @@ pub struct Actor {
     events: Option<(usize, Arc<Events>)>,
     /// For those who watch, if somebody does.
     glimpses: Option<GlimpseTaker>,
+    /// Frozen games, if the run has any.
+    evaluations: Option<Box<Evaluations>>,
 }
 
 /// The protocol's periods in agent steps.
@@ -112,6 +116,7 @@ impl Actor {
     /// A new agent's environment before its first step. Its files are not open yet.
     pub fn new(run: &ResolvedRun, agent: usize, env: Box<dyn Env>) -> Self {
         let codec = run.codecs[agent].clone();
+        let evaluations = Evaluations::new(run, agent, env.spec().frames_per_step);
         let agent = &run.plan.agents[agent];
         Actor {
             plan: agent.clone(),
@@ -126,6 +131,7 @@ impl Actor {
             last_step: Step::default(),
             events: None,
             glimpses: None,
+            evaluations,
             env,
         }
     }
@@ -133,6 +139,8 @@ impl Actor {
     /// Creates the agent's files in `folder`. `learner` holds the names of the learner's metrics.
     pub fn create_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         let by_score = self.env.spec().max_player_score > 0;
+        // First, because the folder is synced with the other files.
+        self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.create_files(folder))?;
         self.files = Files::Open(Box::new(MetricsWriter::create(folder, &columns(learner), by_score)?));
         Ok(())
     }
@@ -140,15 +148,17 @@ impl Actor {
     /// Checks that the files are at least as long as the checkpoint recorded, as [`open_files`](Actor::open_files) needs.
     pub fn check_files(&self, folder: &Path) -> Result<(), StoreError> {
         match &self.files {
-            Files::Recorded(recorded) => recorded.check(folder),
-            _ => Ok(()),
+            Files::Recorded(recorded) => recorded.check(folder)?,
+            _ => return Ok(()),
         }
+        self.evaluations.as_ref().map_or(Ok(()), |evaluations| evaluations.check_files(folder))
     }
 
     /// Truncates the agent's files to the lengths in the checkpoint and reopens them.
     pub fn open_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         if let Files::Recorded(recorded) = &self.files {
             self.files = Files::Open(Box::new(MetricsWriter::resume(folder, &columns(learner), recorded)?));
+            self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.open_files(folder))?;
         }
         Ok(())
     }
@@ -383,6 +393,45 @@ impl Actor {
         self.stopped.is_none() && self.counters.steps < self.steps_of(frames)
     }
 
+    /// Whether there is something left to do before it has seen `frames` frames: steps to take, or frozen games to play.
+    pub fn has_work(&self, frames: u64) -> bool {
+        self.is_active(frames) || self.evaluations_waiting() > 0
+    }
+
+    /// Whether frozen games are due after the last step of a run of `frames` frames.
+    pub(crate) fn evaluation_due(&self, frames: u64) -> bool {
+        let steps = self.counters.steps;
+        self.evaluations.as_ref().is_some_and(|evaluations| evaluations.due(steps, self.steps_of(frames)))
+    }
+
+    /// The next step after which frozen games are due, the run's end aside; none if the run has no such games.
+    pub(crate) fn next_evaluation(&self) -> Option<u64> {
+        self.evaluations.as_ref().map(|evaluations| evaluations.next(self.counters.steps))
+    }
+
+    /// Asks for frozen games with this copy of the model.
+    pub(crate) fn request_evaluation(&mut self, model: Vec<u8>) {
+        let (steps, frame) = (self.steps(), self.frames());
+        if let Some(evaluations) = &mut self.evaluations {
+            evaluations.request(steps, frame, vec![(LAST, model)]);
+        }
+    }
+
+    /// How many evaluations are still to be played.
+    pub(crate) fn evaluations_waiting(&self) -> usize {
+        self.evaluations.as_ref().map_or(0, |evaluations| evaluations.waiting())
+    }
+
+    /// The evaluation to be played first, and the run with this agent alone.
+    pub(crate) fn first_evaluation(&self) -> Option<(Arc<ResolvedRun>, Arc<Request>)> {
+        self.evaluations.as_ref()?.first()
+    }
+
+    /// Writes down how the evaluation to be played first went.
+    pub(crate) fn evaluated(&mut self, rows: &[Row]) -> Result<(), TrainError> {
+        self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.played(rows))
+    }
+
     /// The number of steps that it takes to see this many frames.
     pub fn steps_of(&self, frames: u64) -> u64 {
         frames.div_ceil(self.clock.frames_per_step)
@@ -450,6 +499,8 @@ impl Actor {
         self.env.save(&mut out);
         learner(&mut out)?;
         self.writer().save(&mut out)?;
+        // Last, so that the state of an agent without evaluations is what it was before there were any.
+        self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.save(&mut out))?;
         Ok(out.into_bytes())
     }
 
@@ -463,7 +514,11 @@ impl Actor {
         self.restore_own(&mut from)?;
         learner(&mut from)?;
         self.files = Files::Recorded(RecordedFiles::read(&mut from)?);
+        let saved = if from.is_empty() { None } else { Some(Saved::read(&mut from)?) };
         from.finish()?;
+        if let Some(evaluations) = &mut self.evaluations {
+            evaluations.restore(self.counters.steps, saved);
+        }
         if !self.counters.fresh && !self.saves_task() {
             self.counters.abandon_episode(self.plan.settings.replay as u64);
         }

@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::error::TrainError;
+use crate::frozen_games::FrozenGames;
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
 use spectral_agent::learner::{Learner, NotFinite};
@@ -15,6 +16,8 @@ pub struct AgentRun {
     pub actor: Actor,
     /// Learns from the steps.
     pub learner: Learner,
+    /// Frozen games that were begun and not finished.
+    frozen: Option<FrozenGames>,
 }
 
 impl AgentRun {
@@ -27,20 +30,46 @@ impl AgentRun {
     pub fn on(run: &ResolvedRun, agent: usize, task: Box<dyn Env>) -> Result<Self, TrainError> {
         let actor = Actor::new(run, agent, task);
         let learner = learner(&actor)?;
-        Ok(AgentRun { actor, learner })
+        Ok(AgentRun { actor, learner, frozen: None })
     }
 
-    /// Trains until the agent has seen `frames` frames or `pause` returns true between two steps.
+    /// Trains until the agent has seen `frames` frames or `pause` returns true between two steps. Frozen games are played
+    /// when they are due, before the next step.
     ///
     /// Problems of the agent itself (values that are not finite, rewards that are not numbers, states without legal actions)
     /// stop the agent and are kept as the reason. Only problems with its files are returned as errors.
     pub fn advance(&mut self, frames: u64, mut pause: impl FnMut() -> bool) -> Result<(), TrainError> {
-        while self.actor.is_active(frames) && !pause() {
+        while self.play_frozen(&mut pause)? && self.actor.is_active(frames) && !pause() {
             let action = self.choose_action();
             let learned = if self.learning_due() { self.learn() } else { Ok(()) };
             self.play(action, learned)?;
+            self.evaluate_if_due(frames);
         }
         Ok(())
+    }
+
+    /// Asks for frozen games with the model as it is now, if they are due.
+    pub(crate) fn evaluate_if_due(&mut self, frames: u64) {
+        if self.actor.evaluation_due(frames) {
+            let mut model = StateWriter::default();
+            self.learner.save_model(&mut model);
+            self.actor.request_evaluation(model.into_bytes());
+        }
+    }
+
+    /// Plays the frozen games that were asked for. Returns false if `pause` returned true before all were over; the next call
+    /// goes on with them.
+    pub(crate) fn play_frozen(&mut self, pause: &mut dyn FnMut() -> bool) -> Result<bool, TrainError> {
+        while let Some((run, request)) = self.actor.first_evaluation() {
+            let games = match &mut self.frozen {
+                Some(games) => games,
+                none => none.insert(FrozenGames::new(run, request)?),
+            };
+            let Some(rows) = games.advance(pause)? else { return Ok(false) };
+            self.actor.evaluated(rows)?;
+            self.frozen = None;
+        }
+        Ok(true)
     }
 
     // One step: observe, act, learn, play, record. Like the original DQN it learns between choosing an action and playing it,
@@ -48,7 +77,7 @@ impl AgentRun {
 
     /// Begins a step: observes the task and chooses an action.
     pub(crate) fn choose_action(&mut self) -> usize {
-        let AgentRun { actor, learner } = self;
+        let AgentRun { actor, learner, .. } = self;
         actor.begin(learner.observation());
         if let Some(legal) = actor.legal() {
             learner.allow(legal);
@@ -66,7 +95,7 @@ impl AgentRun {
 
     /// Learns once its action is chosen.
     pub(crate) fn learn(&mut self) -> Result<(), NotFinite> {
-        let AgentRun { actor, learner } = self;
+        let AgentRun { actor, learner, .. } = self;
         if actor.update_due() && learner.can_update() {
             learner.update()?;
         }
@@ -78,7 +107,7 @@ impl AgentRun {
 
     /// Ends a step: plays the action, records what came of it, and writes a row of metrics if one is due.
     pub(crate) fn play(&mut self, action: usize, learned: Result<(), NotFinite>) -> Result<(), TrainError> {
-        let AgentRun { actor, learner } = self;
+        let AgentRun { actor, learner, .. } = self;
         if let Some(outcome) = actor.play(action)? {
             learner.record(outcome);
             if let Err(error) = learned {

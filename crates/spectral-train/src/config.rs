@@ -37,6 +37,14 @@ settings! {
         note: String = String::new(),
         /// Frames from one row of metrics to the next; 0 makes a hundred rows.
         log_frames: u64 = 0,
+        /// Frames from one evaluation to the next: whole games with a copy of the model that does not learn, written to
+        /// eval.csv; the last one is at the run's end. 0 makes ten, and none in runs of fewer than 50,000 frames or of tasks
+        /// that are stepped together, as those of Gymnasium are.
+        eval_every: u64 = 0,
+        /// Games of one evaluation; 0 plays none.
+        eval_games: u64 = 10,
+        /// Probability of a random action in these games.
+        eval_epsilon: f64 = 0.001,
         /// Seconds from one checkpoint to the next.
         checkpoint_seconds: f64 = 60.0,
         /// What a checkpoint holds. A light one leaves out replay, which fills anew when the run is resumed: until it
@@ -59,8 +67,19 @@ settings! {
 impl RunSettings {
     /// Settings that leave the result as it is, or that may change from one start of a run to the next. All others decide
     /// whether two runs are the same.
-    pub(crate) const INCIDENTAL: &[&str] =
-        &["frames", "note", "checkpoint_seconds", "checkpoint", "device", "precision", "groups", "threads"];
+    pub(crate) const INCIDENTAL: &[&str] = &[
+        "frames",
+        "note",
+        "eval_every",
+        "eval_games",
+        "eval_epsilon",
+        "checkpoint_seconds",
+        "checkpoint",
+        "device",
+        "precision",
+        "groups",
+        "threads",
+    ];
 
     /// Refuses what no run can have.
     pub(crate) fn validate(&self) -> Result<(), SettingError> {
@@ -71,9 +90,47 @@ impl RunSettings {
             let expected = format!("a number above 0, {MAX_SECONDS:e} at most");
             return Err(SettingError::bad("checkpoint_seconds", self.checkpoint_seconds.show(), expected));
         }
+        if self.eval_every > MAX_FRAMES {
+            return Err(SettingError::bad(
+                "eval_every",
+                self.eval_every.show(),
+                format!("0 to {MAX_FRAMES}"),
+            ));
+        }
+        if self.eval_games > MAX_EVAL_GAMES {
+            return Err(SettingError::bad(
+                "eval_games",
+                self.eval_games.show(),
+                format!("0 to {MAX_EVAL_GAMES}"),
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.eval_epsilon) {
+            return Err(SettingError::bad("eval_epsilon", self.eval_epsilon.show(), "a number from 0 to 1"));
+        }
         Ok(())
     }
+
+    /// Whether frozen games are played beside training; once the run is planned. Runs from before there were any do not.
+    pub fn evaluates(&self) -> bool {
+        self.eval_every > 0 && self.eval_games > 0
+    }
+
+    /// Decides when frozen games are played if the user left that open; afterwards `eval_every = 0` means never.
+    fn resolve_evaluation(&mut self, task: &TaskEntry) {
+        if self.eval_games == 0 {
+            self.eval_every = 0;
+        } else if self.eval_every == 0 && self.frames >= EVALUATED_FRAMES && !task.is_stepped_together() {
+            self.eval_every = self.frames.div_ceil(EVALUATIONS);
+        }
+    }
 }
+
+/// Evaluations of a run, where nothing else is asked for.
+const EVALUATIONS: u64 = 10;
+/// Frames from which runs are evaluated, where nothing else is asked for. What shorter ones learn is not worth the time.
+const EVALUATED_FRAMES: u64 = 50_000;
+/// The most games of one evaluation.
+const MAX_EVAL_GAMES: u64 = 10_000;
 
 /// One setting as somebody wrote it.
 #[derive(Clone, Debug)]
@@ -169,6 +226,7 @@ impl Configuration {
         if run.log_frames == 0 {
             run.log_frames = (run.frames / 100).max(1);
         }
+        run.resolve_evaluation(task);
         let Some(protocol) = presets::find(PROTOCOLS, &run.protocol) else {
             return Err(unknown("protocol", &run.protocol, PROTOCOLS.iter().map(|p| p.name)));
         };

@@ -84,7 +84,7 @@ impl Population for CpuPopulation {
     }
 
     fn save(&mut self, agent: usize) -> Result<Vec<u8>, TrainError> {
-        let AgentRun { actor, learner } = &mut self.agents[agent];
+        let AgentRun { actor, learner, .. } = &mut self.agents[agent];
         actor.save(|out| {
             learner.save(out);
             Ok(())
@@ -92,7 +92,7 @@ impl Population for CpuPopulation {
     }
 
     fn restore(&mut self, agent: usize, state: &[u8]) -> Result<(), StateError> {
-        let AgentRun { actor, learner } = &mut self.agents[agent];
+        let AgentRun { actor, learner, .. } = &mut self.agents[agent];
         actor.restore(state, |from| learner.restore(from))
     }
 
@@ -121,13 +121,16 @@ impl Population for CpuPopulation {
     }
 
     fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
+        // The end may have been moved to where an agent is already.
+        let ended = self.agents.iter_mut().filter(|agent| agent.actor.stopped().is_none());
+        ended.for_each(|agent| agent.evaluate_if_due(slice.frames));
         if let Steps::Together(stepper) = &mut self.steps {
             return lockstep::train(&mut self.agents, stepper.as_deref_mut(), &self.pools[0], slice);
         }
         let TrainSlice { frames, due, observer, .. } = slice;
         let progress =
             Mutex::new(self.agents.iter().map(|a| AgentProgress::of(&a.actor)).collect::<Vec<_>>());
-        let active = self.agents.iter_mut().enumerate().filter(|(_, a)| a.actor.is_active(frames));
+        let active = self.agents.iter_mut().enumerate().filter(|(_, a)| a.actor.has_work(frames));
         let queue: Mutex<Vec<(usize, &mut AgentRun)>> = Mutex::new(active.collect());
         let failure: Mutex<Option<TrainError>> = Mutex::new(None);
         let (running, ended) = (Mutex::new(self.pools.len()), Condvar::new());
@@ -149,7 +152,7 @@ impl Population for CpuPopulation {
                 if let Err(error) = result {
                     lock(&failure).get_or_insert(error);
                     stop.store(true, Ordering::Relaxed);
-                } else if agent.actor.is_active(frames) {
+                } else if agent.actor.has_work(frames) {
                     lock(&queue).push((index, agent));
                 }
             }

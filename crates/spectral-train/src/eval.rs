@@ -1,10 +1,10 @@
 //! Playing with a trained model or at random, without learning.
 
 use crate::error::TrainError;
-use crate::model_file;
+use crate::kept_model::{Arithmetic, KeptModel, ModelChoice};
+use crate::model_file::Model;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
-use crate::store::StoreError;
 use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader};
@@ -46,7 +46,7 @@ pub struct Episode {
 /// Who plays.
 pub struct Player {
     /// Nobody's model: every action is drawn.
-    model: Option<Model>,
+    model: Option<Mind>,
     /// Probability of a random action.
     epsilon: f64,
     seed: u64,
@@ -54,7 +54,7 @@ pub struct Player {
     draws: u64,
 }
 
-struct Model {
+struct Mind {
     learner: Box<Learner>,
     life_loss_terminal: bool,
 }
@@ -65,7 +65,7 @@ impl Player {
         Player { model: None, epsilon: 1.0, seed, draws: 0 }
     }
 
-    /// The final model of one agent of a run, acting at random with probability `epsilon`.
+    /// The last model of one agent of a run, acting at random with probability `epsilon`.
     pub fn trained(
         dir: &RunDir,
         run: &ResolvedRun,
@@ -73,13 +73,25 @@ impl Player {
         epsilon: f64,
         seed: u64,
     ) -> Result<Self, TrainError> {
-        let (number, agent) = (agent, &run.plan.agents[agent]);
-        let path = dir.model(&agent.id);
-        let model = model_file::read(&path, run, number).map_err(|e| match e {
-            TrainError::Store(StoreError::NotFound { .. }) => no_model(dir, &agent.id),
-            other => other,
-        })?;
-        Self::with_model(run, number, &model, epsilon, seed).map_err(|e| StoreError::state(&path, &e).into())
+        let model = KeptModel::need(dir, run, agent, ModelChoice::Last)?;
+        Self::kept(run, agent, &model, epsilon, seed)
+    }
+
+    /// A model that a run has kept of one of its agents, acting at random with probability `epsilon`.
+    pub fn kept(
+        run: &ResolvedRun,
+        agent: usize,
+        model: &KeptModel,
+        epsilon: f64,
+        seed: u64,
+    ) -> Result<Self, TrainError> {
+        let unfit = |e: StateError| {
+            TrainError::Data(format!("the model of {} cannot play: {e}", run.plan.agents[agent].id))
+        };
+        if !Model::of(run, agent, model.frames, &model.bytes).map_err(unfit)?.is_finite() {
+            return Err(unfit(StateError("it holds numbers that are not finite".into())));
+        }
+        Self::with_model(run, agent, &model.bytes, epsilon, seed).map_err(unfit)
     }
 
     /// The model of one agent from the bytes of [`Population::save_model`](crate::population::Population::save_model).
@@ -100,8 +112,13 @@ impl Player {
             Learner::new(settings, codec, task, agent.seed).map_err(|e| StateError(e.to_string()))?;
         learner.restore_model(&mut StateReader::new(model))?;
         let life_loss_terminal = agent.settings.life_loss_terminal;
-        let model = Some(Model { learner: Box::new(learner), life_loss_terminal });
+        let model = Some(Mind { learner: Box::new(learner), life_loss_terminal });
         Ok(Player { model, epsilon, seed, draws: 0 })
+    }
+
+    /// Acts with the arithmetic of a GPU that trains in bf16, but for the order of sums.
+    pub fn round_to_bf16(&mut self) {
+        self.model.iter_mut().for_each(|model| model.learner.round_to_bf16());
     }
 
     fn stream(&mut self) -> Stream {
@@ -151,7 +168,7 @@ impl Player {
     /// Begins an episode.
     pub fn begin(&mut self, env: &mut dyn Env) {
         env.reset(&mut self.stream());
-        if let Some(Model { learner, .. }) = &mut self.model {
+        if let Some(Mind { learner, .. }) = &mut self.model {
             learner.replay_mut().begin_episode();
         }
     }
@@ -166,7 +183,7 @@ impl Player {
         let random = |rng: &mut Stream| legal.nth(rng.below(legal.count())).unwrap_or(0);
         let (action, explored) = match &mut self.model {
             None => (random(&mut rng), true),
-            Some(Model { learner, .. }) => {
+            Some(Mind { learner, .. }) => {
                 env.observe(learner.observation());
                 learner.allow(&legal);
                 match rng.chance(self.epsilon) {
@@ -187,12 +204,17 @@ impl Player {
     pub fn take(&mut self, env: &mut dyn Env, turn: Turn) -> Step {
         let Turn { action, mut rng, .. } = turn;
         let step = env.step(action, &mut rng);
-        if let Some(Model { learner, life_loss_terminal }) = &mut self.model {
+        if let Some(Mind { learner, life_loss_terminal }) = &mut self.model {
             // A stack begins where it began in training: at an episode's start and, if the protocol says so, a life's.
             let terminal = step.terminated || step.truncated || (step.life_lost && *life_loss_terminal);
             learner.record(Outcome { terminal, ..Outcome::default() });
         }
         step
+    }
+
+    /// Draws from the streams of this seed from now on, from the first one.
+    pub(crate) fn restart(&mut self, seed: u64) {
+        (self.seed, self.draws) = (seed, 0);
     }
 
     /// Acts at random with this probability from now on.
@@ -223,7 +245,7 @@ pub(crate) fn no_model(dir: &RunDir, id: &str) -> TrainError {
     })
 }
 
-/// Plays `episodes` episodes with the final model of one agent, acting at random with probability `epsilon`.
+/// Plays `episodes` episodes with the last model of one agent, acting at random with probability `epsilon`.
 pub fn evaluate(
     dir: &RunDir,
     run: &ResolvedRun,
@@ -231,9 +253,26 @@ pub fn evaluate(
     episodes: u64,
     epsilon: f64,
 ) -> Result<Evaluation, TrainError> {
+    let model = KeptModel::need(dir, run, agent, ModelChoice::Last)?;
+    evaluate_model(dir, run, agent, &model, episodes, epsilon, Arithmetic::Fp32)
+}
+
+/// Plays `episodes` episodes with a model of one agent, acting at random with probability `epsilon`.
+pub fn evaluate_model(
+    dir: &RunDir,
+    run: &ResolvedRun,
+    agent: usize,
+    model: &KeptModel,
+    episodes: u64,
+    epsilon: f64,
+    arithmetic: Arithmetic,
+) -> Result<Evaluation, TrainError> {
     let mut env = run.make_task()?;
     let plan = &run.plan.agents[agent];
-    let mut player = Player::trained(dir, run, agent, epsilon, plan.seed)?;
+    let mut player = Player::kept(run, agent, model, epsilon, plan.seed)?;
+    if arithmetic.rounds(dir)? {
+        player.round_to_bf16();
+    }
     let mut result = Evaluation { id: plan.id.clone(), scores: vec![], returns: vec![] };
     for _ in 0..episodes {
         let episode = player.play(env.as_mut(), |_, _| Ok::<_, TrainError>(ControlFlow::Continue(())))?;

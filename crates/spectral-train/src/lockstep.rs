@@ -47,7 +47,10 @@ pub(crate) fn train(
     let wants_steps = slice.observer.wants_steps();
     let mut told = Instant::now();
     let mut progress = Vec::new();
-    while agents.iter().any(|agent| agent.actor.is_active(slice.frames)) && !slice.interrupted() {
+    while agents.iter().any(|agent| agent.actor.has_work(slice.frames)) && !slice.interrupted() {
+        if !play_frozen(agents, slice, &mut told, &mut progress)? {
+            break;
+        }
         if let Some(stepper) = stepper.as_deref_mut() {
             let fresh = |(agent, run): (usize, &AgentRun)| {
                 let needed = run.actor.is_active(slice.frames) && run.actor.needs_reset();
@@ -91,6 +94,7 @@ pub(crate) fn train(
             }
             let action = turn.action;
             run.play(action, std::mem::replace(&mut turn.learned, Ok(())))?;
+            run.evaluate_if_due(slice.frames);
             if wants_steps {
                 taken.push(StepTaken {
                     agent,
@@ -119,4 +123,32 @@ pub(crate) fn train(
     progress.extend(agents.iter().map(|agent| AgentProgress::of(&agent.actor)));
     slice.observer.tick(&progress);
     Ok(())
+}
+
+/// Plays the frozen games that are due, one agent's after the other's. Returns false if the slice ended before they were over.
+fn play_frozen(
+    agents: &mut [AgentRun],
+    slice: TrainSlice<'_>,
+    told: &mut Instant,
+    progress: &mut Vec<AgentProgress>,
+) -> Result<bool, TrainError> {
+    if agents.iter().all(|agent| agent.actor.evaluations_waiting() == 0) {
+        return Ok(true);
+    }
+    progress.clear();
+    progress.extend(agents.iter().map(|agent| AgentProgress::of(&agent.actor)));
+    for agent in agents {
+        let mut pause = || {
+            let now = Instant::now();
+            if now.duration_since(*told) >= TICK {
+                *told = now;
+                slice.observer.tick(progress);
+            }
+            slice.interrupted() || now >= slice.due
+        };
+        if !agent.play_frozen(&mut pause)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

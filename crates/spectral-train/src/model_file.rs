@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// The file's name in an agent's folder.
 const NAME: &str = "model.safetensors";
+/// The file of the model that played best in evaluations.
+const BEST_NAME: &str = "model-best.safetensors";
 /// The name of the file with the mean of the weights.
 const AVERAGE_NAME: &str = "model-average.safetensors";
 /// The file's name in version 0.1.
@@ -43,9 +45,29 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
     if written(&legacy) > written(&path) { legacy } else { path }
 }
 
+/// The file of the best model in an agent's folder.
+pub(crate) fn best_in(folder: &Path) -> PathBuf {
+    folder.join(BEST_NAME)
+}
+
 /// The averaged model in an agent's folder, whether it is there or not.
 pub(crate) fn average_in(folder: &Path) -> PathBuf {
     folder.join(AVERAGE_NAME)
+}
+
+/// The frames that the model in a file was trained for, if the file says so.
+pub(crate) fn frames_in(path: &Path) -> Result<Option<u64>, TrainError> {
+    if is_legacy(path) {
+        return Ok(None);
+    }
+    let file = TensorFile::open(path)?;
+    let frames = file.metadata().iter().find(|(key, _)| key == FRAMES);
+    Ok(frames.and_then(|(_, value)| value.parse().ok()))
+}
+
+/// Removes the file of the best model, if there is one.
+pub(crate) fn remove_best(folder: &Path) -> Result<(), StoreError> {
+    remove(&best_in(folder))
 }
 
 /// Whether this is a model of version 0.1.
@@ -113,8 +135,13 @@ impl Model {
 
     /// Writes the file, atomically. Equal models give equal files.
     pub fn write(&self, path: &Path) -> Result<(), TrainError> {
+        self.write_with(path, &[])
+    }
+
+    /// [`write`](Model::write), with more metadata.
+    pub(crate) fn write_with(&self, path: &Path, more: &[(&'static str, String)]) -> Result<(), TrainError> {
         let origin = Origin { description: &self.description, frames: self.frames, average: self.average };
-        write_model(path, origin, &self.parameters, &self.codec_state)
+        write_model(path, origin, &self.parameters, &self.codec_state, more)
     }
 }
 
@@ -142,6 +169,7 @@ pub(crate) fn write_model(
     Origin { description, frames, average }: Origin<'_>,
     parameters: &[f32],
     codec_state: &[f64],
+    more: &[(&'static str, String)],
 ) -> Result<(), TrainError> {
     let bytes = codec_state.iter().flat_map(|x| x.to_le_bytes()).collect();
     // First, because its elements are the largest.
@@ -155,6 +183,7 @@ pub(crate) fn write_model(
     let mut metadata = description.metadata();
     metadata.push((FRAMES, frames.to_string()));
     metadata.extend(average.map(|frames| (AVERAGE_FRAMES, frames.to_string())));
+    metadata.extend(more.iter().cloned());
     let mut pairs: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let checksum = checksum(&pairs, &tensors);
     pairs.push((CHECKSUM, &checksum));
@@ -178,7 +207,7 @@ pub fn write(
         true => model.write(&path)?,
         false => remove(&path)?,
     }
-    remove(&folder.join(LEGACY_NAME))
+    Ok(remove(&folder.join(LEGACY_NAME))?)
 }
 
 /// Writes the mean of an agent's weights, or removes the file where there is none or it could not act: see [`write`].
@@ -190,15 +219,15 @@ pub fn write_average(
     model: Option<&[u8]>,
 ) -> Result<(), TrainError> {
     let path = average_in(folder);
-    let Some(model) = model else { return remove(&path) };
+    let Some(model) = model else { return Ok(remove(&path)?) };
     let model = Model::of(run, agent, frames, model).map_err(|e| StoreError::state(&path, &e))?;
     let model = Model { average: Some(run.plan.agents[agent].settings.average), ..model };
-    if model.is_finite() { model.write(&path) } else { remove(&path) }
+    if model.is_finite() { model.write(&path) } else { Ok(remove(&path)?) }
 }
 
-fn remove(path: &Path) -> Result<(), TrainError> {
+fn remove(path: &Path) -> Result<(), StoreError> {
     match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, "remove", e).into()),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, "remove", e)),
         _ => Ok(()),
     }
 }

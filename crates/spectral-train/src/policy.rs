@@ -171,7 +171,7 @@ impl Policy {
     /// Writes it as a model file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         let origin = Origin { description: &self.description, frames: self.frames, average: self.average };
-        model_file::write_model(path, origin, self.parameters(), &self.codec_state)
+        model_file::write_model(path, origin, self.parameters(), &self.codec_state, &[])
     }
 
     /// The network's outputs, `[row][action][output]`, for stacked observations one after the other.

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// Weights, target weights and two moments, four bytes each.
 const BYTES_PER_PARAMETER: u64 = 16;
+/// What an evaluated agent adds: its best model, and one that is still to be played.
+const BYTES_PER_EVALUATED: u64 = 8;
 /// The most outputs per action, and numbers of an encoded return, that a codec may have.
 const MAX_OUTPUTS: usize = 65_536;
 /// Checkpoints that a run keeps.
@@ -58,6 +60,14 @@ pub(crate) struct Parts<'a> {
 impl ResolvedRun {
     pub(crate) fn new(registry: &Registry, plan: Plan) -> Result<Self, TrainError> {
         let entry = registry.task(&plan.task)?.clone();
+        if plan.run.evaluates() && !entry.has_spares() {
+            return Err(TrainError::Usage(format!(
+                "eval_every = {}: the task {} has no instance to spare for frozen games, because all of them train; give a \
+                 function that makes one, or leave eval_every out of a new run",
+                plan.run.eval_every,
+                entry.name()
+            )));
+        }
         // The one instance that is made to be asked; agents get instances of their own.
         let mut probe = entry.make(&plan.task_settings)?;
         let task = checked_spec(probe.spec(), entry.name())?;
@@ -122,6 +132,27 @@ impl ResolvedRun {
         Ok(ResolvedRun { device: Chosen::Cpu, memory, notes, ..self.clone() })
     }
 
+    /// The same run with one of its agents alone, whose number is then 0.
+    pub(crate) fn only(&self, agent: usize) -> Self {
+        let Plan { task, task_settings, run, agents, legacy_fingerprint, unrecorded } = &self.plan;
+        let plan = Plan {
+            legacy_fingerprint: *legacy_fingerprint,
+            unrecorded: unrecorded.clone(),
+            ..Plan::new(task, task_settings.clone(), run.clone(), vec![agents[agent].clone()])
+        };
+        ResolvedRun {
+            plan,
+            task: self.task.clone(),
+            codecs: vec![self.codecs[agent].clone()],
+            device: self.device.clone(),
+            memory: self.memory.clone(),
+            disk: self.disk,
+            notes: Vec::new(),
+            step_together: self.step_together,
+            entry: self.entry.clone(),
+        }
+    }
+
     /// Memory that it would need elsewhere.
     pub fn memory_on(&self, device: &Chosen) -> Result<Memory, TrainError> {
         Memory::of(self.parts(), device)
@@ -172,7 +203,9 @@ impl Parts<'_> {
         for (agent, codec) in self.plan.agents.iter().zip(self.codecs) {
             let network = architecture(&agent.settings, self.task, codec.as_ref())?;
             let average = Average::memory_bytes(&agent.settings, &network);
-            bytes += CHECKPOINTS * (BYTES_PER_PARAMETER * network.parameters() as u64 + average);
+            let evaluated = u64::from(self.plan.run.evaluates()) * BYTES_PER_EVALUATED;
+            bytes +=
+                CHECKPOINTS * ((BYTES_PER_PARAMETER + evaluated) * network.parameters() as u64 + average);
         }
         Ok(bytes)
     }

@@ -176,7 +176,7 @@ impl RunDir {
         let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let table: toml::Table = text.parse().unwrap_or_default();
         let known = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
-        if known.rsplit(", then ").next() == Some(device) {
+        if self.device() == device {
             return Ok(());
         }
         let old = format!("\ndevice = {}\n", quote(known));
@@ -230,6 +230,14 @@ impl RunDir {
             Err(TryLockError::WouldBlock) => Some(true),
             Err(TryLockError::Error(_)) => None,
         }
+    }
+
+    /// Where the run was last trained, as `run.toml` names it: `cpu`, or a GPU with its precision in brackets.
+    pub fn device(&self) -> String {
+        let text = read_text(&self.path.join("run.toml")).unwrap_or_default();
+        let table: toml::Table = text.parse().unwrap_or_default();
+        let all = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
+        all.rsplit(", then ").next().unwrap_or_default().into()
     }
 
     /// The command that began the run.

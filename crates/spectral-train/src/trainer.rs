@@ -231,8 +231,7 @@ impl Trainer {
             let cost = self.checkpoints.write(self.population.as_mut())?;
             observer.checkpoint(cost);
             let seconds = self.seconds_before + start.elapsed().as_secs_f64();
-            let done =
-                (0..self.population.len()).all(|agent| !self.population.actor(agent).is_active(frames));
+            let done = (0..self.population.len()).all(|agent| !self.population.actor(agent).has_work(frames));
             let status = match (done, self.control.is_cancelled()) {
                 (true, _) => Status::Finished,
                 (false, true) => Status::Interrupted,

@@ -46,6 +46,12 @@ impl Learner {
         restore_f64s(from, &mut self.online_state)
     }
 
+    /// Acts with the arithmetic of a GPU that trains in bf16 from now on, but for the order of sums. An agent that was
+    /// rounded cannot learn any more.
+    pub fn round_to_bf16(&mut self) {
+        self.network.round_to_bf16();
+    }
+
     /// Writes everything but replay's records and the [mean](Learner::average).
     pub fn save(&self, out: &mut StateWriter) {
         let (adam_m, adam_v, steps) = self.network.adam_state(0);

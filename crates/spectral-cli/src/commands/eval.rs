@@ -6,7 +6,8 @@ use crate::output::note;
 use crate::table::Table;
 use serde_json::json;
 use spectral_train::devices::DeviceChoice;
-use spectral_train::eval::evaluate;
+use spectral_train::eval::evaluate_model;
+use spectral_train::kept_model::KeptModel;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 
@@ -20,21 +21,29 @@ pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
     let run = registry.resolve_plan(file.plan.with(|run| run.device = DeviceChoice::Cpu))?;
     let agents = &run.plan.agents;
     if !dir.finished() {
-        note!("{} is not at its planned end: a model it has is that of an earlier end", args.run.display());
+        note!("{} is not at its planned end", args.run.display());
     }
-    let mut table = Table::new(&["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return"]);
+    let columns =
+        ["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return", "model", "frame"];
+    let mut table = Table::new(&columns);
+    let mut with = Vec::new();
+    let mut without = Vec::new();
+    for agent in 0..agents.len() {
+        match KeptModel::find(&dir, &run, agent, args.model)? {
+            Some(model) => with.push((agent, model)),
+            None => without.push(agents[agent].id.as_str()),
+        }
+    }
     // A run that was copied in part has some of its models; without any, the first one's absence is the error.
-    let (mut with, without): (Vec<usize>, Vec<usize>) =
-        (0..agents.len()).partition(|&agent| dir.model(&agents[agent].id).exists());
     if with.is_empty() {
-        with = vec![0];
+        return Err(KeptModel::absent(&dir, &run, 0, args.model).into());
     } else if !without.is_empty() {
-        let ids: Vec<&str> = without.iter().map(|&agent| agents[agent].id.as_str()).collect();
-        note!("without a model, and left out: {}", ids.join(", "));
+        note!("without a model, and left out: {}", without.join(", "));
     }
-    for (done, &number) in with.iter().enumerate() {
-        let agent = &agents[number];
-        let result = evaluate(&dir, &run, number, args.episodes, args.epsilon)?;
+    for (done, (number, model)) in with.iter().enumerate() {
+        let agent = &agents[*number];
+        let (episodes, epsilon) = (args.episodes, args.epsilon);
+        let result = evaluate_model(&dir, &run, *number, model, episodes, epsilon, args.arithmetic)?;
         note!("{} has played ({} of {})", agent.id, done + 1, with.len());
         let n = result.scores.len() as f64;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / n;
@@ -46,6 +55,8 @@ pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
             json!(result.scores.iter().copied().fold(f64::INFINITY, f64::min)),
             json!(result.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
             json!(mean(&result.returns)),
+            json!(args.model.to_string()),
+            json!(model.frames),
         ]);
     }
     table.print(args.table.json)?;

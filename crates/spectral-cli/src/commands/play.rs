@@ -5,12 +5,13 @@ use crate::failure::{DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::film::Film;
 use crate::half_blocks::HalfBlocks;
 use crate::output::note;
-use crate::table::Table;
+use crate::table::{Table, count};
 use serde_json::json;
 use spectral_env::{Env, Picture, Step, nearest};
 use spectral_train::config::Configuration;
 use spectral_train::devices::DeviceChoice;
 use spectral_train::eval::Player;
+use spectral_train::kept_model::{KeptModel, ModelChoice};
 use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
@@ -116,11 +117,14 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
     }
     let (dir, file) = RunDir::open(run, registry)?;
     let agent = agent_number(&file.plan, args.agent.as_deref(), run)?;
-    if !dir.finished() {
-        note!("{} is not at its planned end: a model it has is that of an earlier end", run.display());
-    }
     let resolved = registry.resolve_plan(file.plan.with(|run| run.device = DeviceChoice::Cpu))?;
-    let player = Player::trained(&dir, &resolved, agent, args.epsilon, args.seed)?;
+    let choice = args.model.unwrap_or(ModelChoice::Last);
+    let model = KeptModel::need(&dir, &resolved, agent, choice)?;
+    if choice != ModelChoice::Last || !dir.finished() {
+        let id = &resolved.plan.agents[agent].id;
+        note!("{id} plays with its {choice} model, of frame {}", count(model.frames));
+    }
+    let player = Player::kept(&resolved, agent, &model, args.epsilon, args.seed)?;
     Ok((resolved.make_task()?, player))
 }
 

@@ -148,6 +148,10 @@ impl Backend for Cpu {
         small::load(pass, input, samples, to);
     }
 
+    fn round_to_bf16(&mut self, buffer: &mut Floats, len: usize) {
+        buffer[..len].iter_mut().for_each(|x| *x = crate::rounding::round_to_bf16(*x));
+    }
+
     fn forward(
         &mut self,
         pass: Pass,

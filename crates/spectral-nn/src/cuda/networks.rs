@@ -8,6 +8,7 @@ use super::plan::{ForwardKernel, LayerPlan, NetworkPlan, passes_apart};
 use super::shapes::{Precision, Target, Trunk};
 use super::source;
 use crate::architecture::Input;
+use crate::rounding::bf16_bits;
 use crate::streams::DenseHead;
 use backward::Backward;
 
@@ -132,15 +133,6 @@ fn launch_of(kernel: &Kernel, shape: Shape) -> Result<Shape, CudaError> {
         kernel.allow_shared(shape.shared)?;
     }
     Ok(shape)
-}
-
-/// The bf16 next to a number, to even where two are; as the device rounds.
-fn bf16_bits(x: f32) -> u16 {
-    let bits = x.to_bits();
-    if x.is_nan() {
-        return (bits >> 16) as u16 | 0x40;
-    }
-    ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
 }
 
 /// A table of all planes of a minibatch.
@@ -496,22 +488,5 @@ impl Networks {
 
     fn scale_of(&self, l: usize) -> f32 {
         if l == 0 { self.scale } else { 1.0 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bf16_bits;
-
-    #[test]
-    fn numbers_are_rounded_to_the_nearest_and_to_even() {
-        let half = |bits: u32| bf16_bits(f32::from_bits(bits));
-        assert_eq!((half(0x3F80_0000), half(0x3F80_7FFF)), (0x3F80, 0x3F80));
-        // Halfway: to the even one, below or above.
-        assert_eq!((half(0x3F80_8000), half(0x3F81_8000)), (0x3F80, 0x3F82));
-        assert_eq!((half(0x3F80_8001), half(0xBF80_8001)), (0x3F81, 0xBF81));
-        assert_eq!(bf16_bits(f32::MAX), 0x7F80, "beyond the largest there is infinity");
-        assert_eq!((bf16_bits(f32::NEG_INFINITY), bf16_bits(-0.0)), (0xFF80, 0x8000));
-        assert!(f32::from_bits(u32::from(half(0x7F80_0001)) << 16).is_nan());
     }
 }

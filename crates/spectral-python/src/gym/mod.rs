@@ -108,8 +108,14 @@ impl Source {
     /// The task's entry in a registry.
     pub fn entry(self: &Arc<Self>) -> TaskEntry {
         let (one, many) = (self.clone(), self.clone());
-        TaskEntry::with_settings(&self.name, "a Gymnasium task", move |_: &GymSettings| one.member())
-            .stepped_together(move |_: &GymSettings, count| many.group(count))
+        let entry =
+            TaskEntry::with_settings(&self.name, "a Gymnasium task", move |_: &GymSettings| one.member())
+                .stepped_together(move |_: &GymSettings, count| many.group(count));
+        // Without a function that makes more, every environment trains.
+        match self.make {
+            Some(_) if self.vector.is_none() => entry,
+            _ => entry.without_spares(),
+        }
     }
 
     /// The exception that the task raised, if it did.

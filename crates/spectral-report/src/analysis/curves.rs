@@ -45,7 +45,7 @@ pub(super) fn hour_grid<'a>(members: impl Iterator<Item = &'a AgentRun>) -> Vec<
 
 impl Clock {
     /// The clock's value when the agent had seen `frame` frames.
-    fn read(self, run: &AgentRun, frame: u64) -> Option<u64> {
+    pub(super) fn read(self, run: &AgentRun, frame: u64) -> Option<u64> {
         match self {
             Self::Frames => Some(frame),
             Self::Time => Some((frame as f64 * run.seconds_per_frame? * 1000.0).round() as u64),

@@ -9,12 +9,14 @@ use crate::summary::{Comparison, Improvement, Row};
 
 mod curves;
 mod diagnostics;
+mod frozen;
 mod merge;
 mod overall;
 mod scores;
 
 pub(crate) use curves::{Clock, Curves, TdLine};
 pub(crate) use diagnostics::{Panel, Scale, Series};
+pub(crate) use frozen::Frozen;
 pub(crate) use overall::{Overall, overall};
 pub(crate) use scores::{Profile, ProfileLine, profile};
 
@@ -33,6 +35,8 @@ pub(crate) struct Task<'a> {
     pub hour_grid: Vec<u64>,
     pub frames_per_step: u64,
     pub human: Option<&'static HumanScore>,
+    /// What frozen games are here, in words, if there were any.
+    pub frozen_games: Option<String>,
     pub agents: Vec<Agent<'a>>,
     pub rows: Vec<Row>,
     pub comparisons: Vec<Comparison>,
@@ -51,6 +55,7 @@ pub(crate) struct Agent<'a> {
     pub provisional: bool,
     by_frames: Curves<'a>,
     by_hours: Curves<'a>,
+    pub frozen: Frozen,
     pub td_lines: Vec<TdLine>,
     pub panels: Vec<Panel>,
 }
@@ -164,6 +169,7 @@ fn analyse_task<'a>(
         comparisons: scores::compare(&rows, baseline),
         improvements: scores::improvements(&rows, baseline),
         profile: scores::task_profile(&rows),
+        frozen_games: frozen::words(&runs),
         slug,
         merge_notes,
         grid,
@@ -193,6 +199,7 @@ fn analyse_agent<'a>(
         by_frames: curves::curves(averaged, apart, grid, Clock::Frames),
         by_hours: curves::curves(averaged, apart, hour_grid, Clock::Time),
         provisional,
+        frozen: Frozen::of(averaged, &finished),
         td_lines: curves::td_lines(averaged, grid),
         panels: diagnostics::panels(averaged, grid),
         finished,

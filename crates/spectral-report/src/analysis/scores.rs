@@ -43,6 +43,8 @@ pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
         iqm,
         iqm_low95: iqm95.map(|interval| interval.low),
         iqm_high95: iqm95.map(|interval| interval.high),
+        frozen: agent.frozen.last,
+        frozen_best: agent.frozen.best,
         human_normalised: human.zip(mean).map(|(human, mean)| human.normalise(mean)),
         per_seed,
         random_baseline: human.map(|human| human.random),

@@ -12,10 +12,16 @@ use crate::plot::Plot;
 
 pub(super) fn curves(task: &Task<'_>) -> String {
     let mut text = String::from("<h3>Learning curves</h3>\n");
-    text.push_str(
+    let frozen = task
+        .frozen_games
+        .as_ref()
+        .map_or_else(String::new, |games| format!(" Dashes with dots: {}; mean over seeds.", escape(games)));
+    writeln!(
+        text,
         "<p class=\"caption\">Smoothed training score, mean over finished seeds; bands are one bootstrapped \
-         standard deviation of that mean. Click an agent to hide it.</p>\n",
-    );
+         standard deviation of that mean.{frozen} Click an agent to hide it.</p>"
+    )
+    .ok();
     let timed = !task.hour_grid.is_empty();
     text.push_str("<div class=\"controls\">\n");
     text.push_str(&legend(&task.agents.iter().collect::<Vec<_>>()));

@@ -53,6 +53,7 @@ fn cut_agent(agent: &mut AgentRun, frames: u64) {
     agent.status = AgentStatus::Finished;
     agent.frames = frames;
     agent.episodes.retain(|episode| episode.frame <= frames);
+    agent.evaluations.retain(|row| row.frame <= frames);
     agent.td_errors.retain(|row| row.frame <= frames);
     agent.metrics.cut(frames);
     agent.saturated = agent.metrics.last("saturated").map_or(0, |count| count as u64);

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 mod cut;
+mod evaluations;
 mod legacy;
 mod metrics;
 mod read;
 
 pub(crate) use cut::cut;
+pub use evaluations::Evaluation;
 pub use metrics::Metrics;
 pub use read::read_runs;
 
@@ -43,6 +45,8 @@ pub struct Run {
     pub status: RunStatus,
     /// Wall-clock seconds of training so far.
     pub seconds: f64,
+    /// Probability of a random action in frozen games, if the run says so.
+    pub eval_epsilon: Option<f64>,
     /// The population.
     pub agents: Vec<AgentRun>,
 }
@@ -107,6 +111,8 @@ pub struct AgentRun {
     pub frames: u64,
     /// Finished training episodes, in order.
     pub episodes: Vec<Episode>,
+    /// Frozen games beside training, in order; empty where none were played.
+    pub evaluations: Vec<Evaluation>,
     /// TD error by the player's score; empty where the task has none.
     pub td_errors: Vec<TdError>,
     /// Rewards beyond the codec's capacity, which saturated.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::evaluations::read_evaluations;
 use super::legacy::{LEGACY_TASK_SETTINGS, legacy_frames_per_step, legacy_sees_true_rewards};
 use super::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError};
 use crate::csv::{Ending, Table};
@@ -17,11 +18,14 @@ const FORMATS: std::ops::RangeInclusive<i64> = 1..=2;
 /// (`spectral-train/src/experiment/run_index.rs`); the two crates share no code, so the number stands in both.
 const SEARCH_DEPTH: usize = 4;
 /// Keys of run.toml that identify or describe a run and do not affect its result.
-const BOOKKEEPING: [&str; 14] = [
+const BOOKKEEPING: [&str; 17] = [
     "format",
     "task",
     "frames",
     "log_frames",
+    "eval_every",
+    "eval_games",
+    "eval_epsilon",
     "checkpoint",
     "checkpoint_seconds",
     "created",
@@ -50,6 +54,8 @@ struct RunFile {
     command: String,
     #[serde(default)]
     hardware: Hardware,
+    /// Absent in files from before there were frozen games.
+    eval_epsilon: Option<f64>,
     /// Absent in files of version 0.1.
     task_spec: Option<TaskSpec>,
     agents: Vec<AgentEntry>,
@@ -206,6 +212,7 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         hardware: file.hardware,
         status: state.status,
         seconds: state.seconds,
+        eval_epsilon: file.eval_epsilon,
         agents,
     })
 }
@@ -255,6 +262,7 @@ fn read_agent(
     let metrics = Metrics::read(&folder.join("metrics.csv"), ending)?;
     let clip = directory.join("clips").join(format!("{}.gif", entry.id));
     Ok(AgentRun {
+        evaluations: read_evaluations(&folder.join("eval.csv"), ending)?,
         td_errors: read_td_errors(&folder.join("td_error.csv"), ending)?,
         saturated: metrics.last("saturated").map_or(0, |count| count as u64),
         metrics,

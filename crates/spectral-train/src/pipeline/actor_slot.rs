@@ -4,8 +4,10 @@ use crate::actor::Actor;
 use crate::devices::Member;
 use crate::error::TrainError;
 use crate::resolve::ResolvedRun;
-use spectral_agent::lockstep::{ObservationBuffer, ObservationRef};
+use spectral_agent::average::ModelKind;
+use spectral_agent::lockstep::{Group, ObservationBuffer, ObservationRef};
 use spectral_agent::replay::{Observations, Outcome};
+use spectral_core::bytes::StateWriter;
 
 /// What a thread does with an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,23 @@ impl ActorSlot {
                 Buffer::Lent(buffer) => buffer.observation(),
             });
         }
+    }
+
+    /// Asks for frozen games with the model as it is now, if they are due. Only to be called between two submissions.
+    /// Returns whether they are.
+    pub(super) fn evaluate_if_due(
+        &mut self,
+        frames: u64,
+        group: &mut dyn Group,
+        agent: usize,
+    ) -> Result<bool, TrainError> {
+        let due = self.actor.evaluation_due(frames);
+        if due {
+            let mut model = StateWriter::default();
+            group.save_model(agent, ModelKind::Last, &mut model)?;
+            self.actor.request_evaluation(model.into_bytes());
+        }
+        Ok(due)
     }
 
     fn play(&mut self) {

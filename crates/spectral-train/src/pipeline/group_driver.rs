@@ -16,6 +16,8 @@ use std::sync::Mutex;
 enum Stage {
     /// Nothing: the group has finished this slice.
     Idle,
+    /// Frozen games are being played while those after them are due already.
+    Waiting,
     /// Threads make the first observations.
     Observing,
     /// The device works on a submission.
@@ -29,6 +31,10 @@ enum Stage {
     },
 }
 
+/// The most evaluations of an agent that may be under way while it trains: one is played, and the copy for the next is taken only
+/// once that is over.
+const MAX_WAITING: usize = 1;
+
 /// A group in training: the device's side and the tasks' side of the same agents.
 pub(super) struct GroupDriver<'a> {
     /// The group's slot on the job board.
@@ -39,9 +45,12 @@ pub(super) struct GroupDriver<'a> {
     frames: u64,
     /// The step that the participating agents have reached.
     steps: u64,
-    /// The step at which they stop, because one of them is done or another agent of the group waits there.
+    /// The step at which they stop, because one of them is done, another agent of the group waits there, or a copy of the model
+    /// is to be taken for frozen games.
     stop_step: u64,
     stage: Stage,
+    /// Frozen games were asked for since [`takes_request`](GroupDriver::takes_request) last said so.
+    requests: bool,
     outcomes: Vec<(usize, Outcome)>,
 }
 
@@ -53,12 +62,23 @@ impl<'a> GroupDriver<'a> {
         frames: u64,
     ) -> Self {
         let outcomes = Vec::with_capacity(actors.len());
-        GroupDriver { slot, group, actors, frames, steps: 0, stop_step: 0, stage: Stage::Idle, outcomes }
+        let (steps, stop_step, stage, requests) = (0, 0, Stage::Idle, false);
+        GroupDriver { slot, group, actors, frames, steps, stop_step, stage, requests, outcomes }
     }
 
     /// Whether the group has finished this slice.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
+    }
+
+    /// Whether its agents take steps.
+    pub(super) fn is_at_work(&self) -> bool {
+        !matches!(self.stage, Stage::Idle | Stage::Waiting)
+    }
+
+    /// Whether frozen games were asked for since the last call.
+    pub(super) fn takes_request(&mut self) -> bool {
+        std::mem::take(&mut self.requests)
     }
 
     /// Whether the device works on a submission of this group.
@@ -92,13 +112,20 @@ impl<'a> GroupDriver<'a> {
             slot.actor.is_active(self.frames).then(|| slot.actor.steps())
         };
         let Some(slowest) = self.actors.iter().filter_map(steps).min() else { return };
+        if self.actors.iter().any(|slot| lock(slot).actor.evaluations_waiting() > MAX_WAITING) {
+            self.stage = Stage::Waiting;
+            return;
+        }
         self.steps = slowest;
         self.stop_step = u64::MAX;
         for slot in self.actors {
             let mut slot = lock(slot);
             slot.participates = slot.actor.is_active(self.frames) && slot.actor.steps() == slowest;
             let stops_at = match slot.participates {
-                true => slot.actor.steps_of(self.frames),
+                true => {
+                    let end = slot.actor.steps_of(self.frames);
+                    slot.actor.next_evaluation().map_or(end, |next| next.min(end))
+                }
                 false if slot.actor.is_active(self.frames) => slot.actor.steps(),
                 false => u64::MAX,
             };
@@ -113,6 +140,11 @@ impl<'a> GroupDriver<'a> {
     pub(super) fn advance(&mut self, pool: &mut WorkerPool<'_>, last: bool) -> Result<bool, TrainError> {
         match self.stage {
             Stage::Idle => return Ok(false),
+            Stage::Waiting if last => self.stage = Stage::Idle,
+            Stage::Waiting => {
+                self.start(pool);
+                return Ok(self.stage != Stage::Waiting);
+            }
             Stage::OnDevice if self.group.ready()? => {
                 self.collect()?;
                 let none_left = !self.actors.iter().any(|slot| lock(slot).participates);
@@ -135,6 +167,7 @@ impl<'a> GroupDriver<'a> {
             return self.submit();
         }
         self.flush()?;
+        self.evaluate_where_due()?;
         self.stage = Stage::Idle;
         if !last {
             self.start(pool);
@@ -213,6 +246,14 @@ impl<'a> GroupDriver<'a> {
         }
         let stopped = apply_decisions(self.group.flush(&self.outcomes)?, self.actors);
         if stopped { self.log() } else { Ok(()) }
+    }
+
+    /// Takes copies of models with which frozen games are due.
+    fn evaluate_where_due(&mut self) -> Result<(), TrainError> {
+        for (agent, slot) in self.actors.iter().enumerate() {
+            self.requests |= lock(slot).evaluate_if_due(self.frames, self.group, agent)?;
+        }
+        Ok(())
     }
 
     fn log(&mut self) -> Result<(), TrainError> {

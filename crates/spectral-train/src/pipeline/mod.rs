@@ -10,6 +10,7 @@
 mod actor_slot;
 #[cfg(test)]
 mod average_tests;
+mod evaluator;
 mod group_driver;
 mod job_board;
 #[cfg(test)]
@@ -30,13 +31,14 @@ use crate::population::{AgentProgress, ModelKind, Population, TICK, TrainSlice};
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
 use actor_slot::{ActorSlot, Phase};
+use evaluator::Evaluator;
 use group_driver::GroupDriver;
 use spectral_agent::lockstep::{CpuGroup, Group};
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use worker_pool::{HEAD_START, PoolConfig, with_worker_pool};
 
 /// A population whose learners live on a device.
@@ -45,6 +47,7 @@ pub struct DevicePopulation {
     /// Per group, the actors of its agents.
     slots: Vec<Vec<Mutex<ActorSlot>>>,
     threads: usize,
+    evaluator: Evaluator,
 }
 
 impl DevicePopulation {
@@ -88,7 +91,8 @@ impl DevicePopulation {
             groups.push(group);
             slots.push(actors.into_iter().map(Mutex::new).collect::<Vec<_>>());
         }
-        Ok(DevicePopulation { groups, slots, threads: threads(plan)? })
+        let threads = threads(plan)?;
+        Ok(DevicePopulation { groups, slots, threads, evaluator: Evaluator::new(threads) })
     }
 
     /// The group that an agent is in, and its index there.
@@ -101,6 +105,19 @@ impl DevicePopulation {
             }
         }
         panic!("there is no agent {agent}");
+    }
+
+    /// Asks for the last frozen games of agents that are at the end already, because it was moved there.
+    fn evaluate_where_ended(&mut self, frames: u64) -> Result<(), TrainError> {
+        for (group, slots) in self.groups.iter_mut().zip(&mut self.slots) {
+            for (agent, slot) in slots.iter_mut().enumerate() {
+                let slot = slot.get_mut().unwrap_or_else(|e| e.into_inner());
+                if slot.actor.stopped().is_none() {
+                    slot.evaluate_if_due(frames, group.as_mut(), agent)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// An agent's group, its index there, and its slot.
@@ -175,7 +192,9 @@ impl Population for DevicePopulation {
     }
 
     fn train(&mut self, slice: TrainSlice<'_>) -> Result<(), TrainError> {
-        let slots = &self.slots;
+        self.evaluate_where_ended(slice.frames)?;
+        let (slots, evaluator) = (&self.slots, &mut self.evaluator);
+        evaluator.tend(slots)?;
         let work = |group: usize, phase: u8, agent: usize| {
             lock(&slots[group][agent]).work(Phase::ALL[usize::from(phase)]);
         };
@@ -190,9 +209,17 @@ impl Population for DevicePopulation {
         let config = PoolConfig { workers, main_works, items: &items, head_start: HEAD_START };
         with_worker_pool(&config, &work, |pool| {
             drivers.iter_mut().for_each(|driver| driver.start(pool));
-            while let Some(slowest) = drivers.iter().filter(|d| !d.is_idle()).map(GroupDriver::steps).min() {
+            loop {
                 let now = Instant::now();
                 let last = now >= slice.due || slice.interrupted();
+                if drivers.iter().all(GroupDriver::is_idle) && (last || !evaluator.is_busy()) {
+                    break;
+                }
+                if evaluator.has_done() || drivers.iter_mut().any(GroupDriver::takes_request) {
+                    evaluator.tend(slots)?;
+                }
+                let at_work = drivers.iter().filter(|d| d.is_at_work());
+                let slowest = at_work.map(GroupDriver::steps).min().unwrap_or(u64::MAX - MAX_LEAD);
                 let mut advanced = false;
                 for driver in &mut drivers {
                     // A group that is far ahead would only keep the others from catching up.
@@ -205,6 +232,9 @@ impl Population for DevicePopulation {
                 }
                 if advanced || (main_works && pool.help()) {
                     pool.reset_idle();
+                } else if !drivers.iter().any(GroupDriver::is_at_work) {
+                    // Only frozen games are played; they shall have the cores.
+                    std::thread::sleep(FROZEN_GAMES_TIME);
                 } else {
                     pool.idle(drivers.iter().any(GroupDriver::is_on_device));
                 }
@@ -218,6 +248,8 @@ impl Population for DevicePopulation {
     }
 }
 
+/// How often to look for the end of frozen games if there is nothing else to do.
+const FROZEN_GAMES_TIME: Duration = Duration::from_millis(1);
 /// With fewer threads than this, the thread that serves the device steps tasks too. With more threads that would gain little,
 /// and the device would wait while a long step lasts.
 const MANY_THREADS: usize = 8;

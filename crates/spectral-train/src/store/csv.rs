@@ -19,6 +19,8 @@ pub enum Field {
     F32(f32),
     /// A double-precision number.
     F64(f64),
+    /// A plain word.
+    Word(&'static str),
     /// A missing value.
     Empty,
 }
@@ -105,6 +107,7 @@ impl CsvWriter {
                 Field::I64(v) => write!(self.line, "{v}"),
                 Field::F32(v) => write!(self.line, "{v}"),
                 Field::F64(v) => write!(self.line, "{v}"),
+                Field::Word(v) => write!(self.line, "{v}"),
                 Field::Empty => Ok(()),
             };
             written.expect("writing to a string does not fail");

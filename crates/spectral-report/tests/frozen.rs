@@ -1,0 +1,138 @@
+//! Frozen games in reports: only where they were played, and as the tables of the runs have them.
+
+mod synthetic;
+
+use std::fs;
+use std::path::Path;
+
+use spectral_report::{ReportOptions, ReportSummary, read_runs, text_table, write_report};
+use synthetic::{member, write_run};
+
+const HEADER: &str = "frame,model,games,score_mean,score_least,score_most,return_mean,steps_mean,cut\n";
+
+/// Two agents with two seeds each; the first is evaluated, in both of its seeds.
+fn runs(root: &Path, evaluated: bool) {
+    let learning = (-15.0, 8.0, 50_000.0);
+    let members: Vec<_> = ["spectral", "clipped"]
+        .into_iter()
+        .flat_map(|agent| [1, 2].map(|seed| member(agent, seed, learning, 3.0, 100_000)))
+        .collect();
+    write_run(root, "pong-mini", 100_000, false, &members);
+    if !evaluated {
+        return;
+    }
+    let toml = fs::read_to_string(root.join("run.toml")).unwrap();
+    let settings = "eval_every = 25000\neval_games = 5\neval_epsilon = 0.01\n";
+    fs::write(root.join("run.toml"), toml.replacen("task = ", &format!("{settings}task = "), 1)).unwrap();
+    for (seed, scores) in [(1, [-20.0, 2.0, 30.0, 12.0]), (2, [-10.0, 4.0, 6.0, 16.0])] {
+        let mut text = HEADER.to_owned();
+        for (k, score) in scores.iter().enumerate() {
+            let frame = 25_000 * (k + 1);
+            text += &format!("{frame},last,5,{score},-21,21,{score},900,0\n");
+            if seed == 2 {
+                // The mean of the weights is another model; only the best of all is looked for here.
+                text += &format!("{frame},average,5,18,-21,21,18,900,0\n");
+            }
+        }
+        fs::write(root.join(format!("agents/spectral-s{seed}/eval.csv")), text).unwrap();
+    }
+}
+
+fn report(root: &Path, at_frames: Option<u64>) -> (ReportSummary, String, String) {
+    let runs = read_runs(&[root.join("runs")]).unwrap();
+    let out = root.join("report");
+    let options = ReportOptions { out: out.clone(), at_frames, ..Default::default() };
+    let summary = write_report(&runs, &options).unwrap();
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    (summary, read("report.html"), read("report.md"))
+}
+
+#[test]
+fn frozen_games_are_drawn_told_and_tabulated() {
+    let root = tempfile::tempdir().unwrap();
+    runs(&root.path().join("runs"), true);
+    let (summary, page, markdown) = report(root.path(), None);
+    let row = |summary: &ReportSummary, agent: &str| {
+        summary.tasks[0].rows.iter().find(|row| row.agent == agent).unwrap().clone()
+    };
+    let spectral = row(&summary, "spectral");
+    assert_eq!(
+        (spectral.frozen, spectral.frozen_best),
+        (Some(14.0), Some(24.0)),
+        "(12 + 16) / 2, (30 + 18) / 2"
+    );
+    assert_eq!(row(&summary, "clipped").frozen, None);
+    let told = "5 whole games at ε 0.01 with a copy of the model that does not learn";
+    for text in [&page, &markdown] {
+        assert!(text.contains(told) && text.contains("which chance flatters"));
+    }
+    assert!(page.contains("<th>frozen</th><th>best</th>") && markdown.contains("| frozen | best |"));
+    assert!(page.contains("data-name=\"frozen\">14.0</td>"));
+    let file = |name: &str| fs::read_to_string(root.path().join("report").join(name)).unwrap();
+    assert!(file("pong-mini-curves.svg").contains(told));
+    let curve: Vec<String> =
+        file("pong-mini-curves.csv").lines().filter(|l| l.contains("frozen")).map(String::from).collect();
+    assert_eq!(curve[0], "spectral,frozen games,25000,-15,,,2");
+    assert_eq!(curve.len(), 4);
+    let header = file("final.csv").lines().next().unwrap().to_owned();
+    assert!(header.ends_with(",human_normalised,frozen,frozen_best"), "{header}");
+    let fields = header.split(',').count();
+    assert!(file("final.csv").lines().all(|line| line.split(',').count() == fields));
+    let columns: Vec<String> =
+        text_table(&summary).lines().nth(1).unwrap().split_whitespace().map(String::from).collect();
+    assert_eq!(columns[columns.len() - 2..], ["frozen", "best"]);
+    if let Ok(keep) = std::env::var("SPECTRAL_REPORT_KEEP") {
+        fs::create_dir_all(&keep).unwrap();
+        for entry in fs::read_dir(root.path().join("report")).unwrap().flatten() {
+            fs::copy(entry.path(), Path::new(&keep).join(entry.file_name())).unwrap();
+        }
+    }
+    // Read up to an earlier frame, with what was known there.
+    let (cut, ..) = report(root.path(), Some(60_000));
+    assert_eq!(row(&cut, "spectral").frozen, Some(3.0));
+}
+
+#[test]
+fn reports_of_runs_without_frozen_games_say_nothing_of_them() {
+    let root = tempfile::tempdir().unwrap();
+    runs(&root.path().join("runs"), false);
+    let (_, page, markdown) = report(root.path(), None);
+    let json = fs::read_to_string(root.path().join("report/summary.json")).unwrap();
+    for text in [&page, &markdown, &json] {
+        assert!(!text.to_lowercase().contains("frozen") && !text.contains("eval_"));
+    }
+}
+
+#[test]
+fn runs_with_and_without_frozen_games_are_merged_without_a_word() {
+    let root = tempfile::tempdir().unwrap();
+    runs(&root.path().join("runs/on"), true);
+    write_run(
+        &root.path().join("runs/off"),
+        "pong-mini",
+        100_000,
+        false,
+        &[member("spectral", 3, (-15.0, 8.0, 50_000.0), 3.0, 100_000)],
+    );
+    let (summary, page, _) = report(root.path(), None);
+    assert_eq!(summary.tasks.len(), 1);
+    assert!(!page.contains("others do not know"));
+    // A mean over seeds of which some did not play would be one of others.
+    assert_eq!(summary.tasks[0].rows.iter().find(|row| row.agent == "spectral").unwrap().frozen, None);
+}
+
+#[test]
+fn a_damaged_table_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("runs");
+    runs(&folder, true);
+    let table = folder.join("agents/spectral-s1/eval.csv");
+    for (row, said) in [
+        ("10,worst,5,1,1,1,1,1,0\n", "`model` is `worst`"),
+        ("20,last,5,1,1,1,1,1,0\n10,last,5,1,1,1,1,1,0\n", "must not go back"),
+    ] {
+        fs::write(&table, format!("{HEADER}{row}")).unwrap();
+        let error = read_runs(std::slice::from_ref(&folder)).unwrap_err().to_string();
+        assert!(error.contains("eval.csv") && error.contains(said), "{error}");
+    }
+}
