@@ -130,7 +130,7 @@ pub fn snapshot(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 /// What must never depend on how a run was interrupted or who else took part: weights and metrics of every agent.
 pub fn results(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = snapshot(&run.join("agents"));
-    files.retain(|name, _| name.ends_with(".csv") || name.ends_with("model.safetensors"));
+    files.retain(|name, _| name.ends_with(".csv") || name.ends_with(".safetensors"));
     files
 }
 
