@@ -29,14 +29,15 @@ fn killed_while_writing(run: &Path) -> bool {
 }
 
 /// Twenty kills at random moments and five while a checkpoint is being written, of a population that has everything that
-/// a checkpoint must keep: statistics that move, priorities, a replay that wraps.
+/// a checkpoint must keep: statistics that move, priorities, a replay that wraps, means of weights.
 #[test]
 fn killed_at_twenty_random_moments_and_resumed_the_result_is_the_same_to_the_bit() {
     let place = Place::new();
     const FRAMES: u64 = 200_000;
     const KILLS: u32 = 25;
-    let arguments =
-        format!("--agents spectral,popart,rich.toml --frames {FRAMES} --set checkpoint_seconds=0.03");
+    let arguments = format!(
+        "--agents spectral,popart,rich.toml --frames {FRAMES} --set checkpoint_seconds=0.03 --set average=9000"
+    );
     place.train(&format!("{arguments} --out whole")).code(0);
     let run = place.path("killed");
     let mut moments = Moments(20);
@@ -84,6 +85,7 @@ fn killed_at_twenty_random_moments_and_resumed_the_result_is_the_same_to_the_bit
     place.run("resume killed").code(0).says(&["resuming", "done"]);
     assert_same(&results(&run), &results(&place.path("whole")));
     println!("{progressed} of {killed} sittings came further, {while_writing} were killed while writing");
+    assert!(run.join("agents/popart-s1/model-average.safetensors").exists());
     assert!(progressed >= 8, "only {progressed} sittings came further");
     assert!(while_writing >= 3, "only {while_writing} kills fell into the writing of a checkpoint");
     // Nothing that killed sittings left is there for ever.
@@ -99,12 +101,13 @@ fn killed_in_the_pipeline_and_resumed_anywhere_the_result_is_the_same_to_the_bit
     let place = Place::new();
     // With so many frozen games that some are always under way.
     let arguments = "--agents spectral,popart,categorical --frames 40000 --set checkpoint_seconds=0.1 \
-                     --set eval_every=1000 --set eval_games=30";
+                     --set average=9000 --set eval_every=1000 --set eval_games=30";
     place.train(&format!("{arguments} --device cpu --out whole")).code(0);
     let whole = results(&place.path("whole"));
     assert_eq!(String::from_utf8_lossy(&whole["spectral-s1/eval.csv"]).lines().count(), 41);
     place.train("--agents spectral,popart,categorical --frames 40000 --out off").code(0);
-    let others = |name: &String| !name.ends_with("eval.csv") && !name.ends_with("model-best.safetensors");
+    let added = ["eval.csv", "model-best.safetensors", "model-average.safetensors"];
+    let others = |name: &String| !added.iter().any(|file| name.ends_with(file));
     let old = whole.into_iter().filter(|(name, _)| others(name)).collect();
     assert_same(&old, &results(&place.path("off")));
     let run = place.path("killed");

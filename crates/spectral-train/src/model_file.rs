@@ -210,7 +210,7 @@ pub fn write(
     Ok(remove(&folder.join(LEGACY_NAME))?)
 }
 
-/// Writes the mean of an agent's weights, or removes the file where there is none or it could not act: see [`write`].
+/// Writes the mean of an agent's weights, or removes the file where there is none or it could not act: see [`write`](fn@write).
 pub fn write_average(
     folder: &Path,
     run: &ResolvedRun,
