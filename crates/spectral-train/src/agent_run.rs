@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::error::TrainError;
+use crate::evaluations::LAST;
 use crate::frozen_games::FrozenGames;
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
@@ -53,7 +54,7 @@ impl AgentRun {
         if self.actor.evaluation_due(frames) {
             let mut model = StateWriter::default();
             self.learner.save_model(&mut model);
-            self.actor.request_evaluation(model.into_bytes());
+            self.actor.request_evaluation(vec![(LAST, model.into_bytes())]);
         }
     }
 

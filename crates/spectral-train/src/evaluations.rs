@@ -27,7 +27,7 @@ const COLUMNS: [&str; 9] = [
 ];
 /// The name of the model that has just been trained.
 pub(crate) const LAST: &str = "last";
-/// The models of an agent that can be evaluated.
+/// The models of an agent that can be evaluated: `eval.csv` and checkpoints name them so.
 const MODELS: [&str; 2] = [LAST, "average"];
 
 /// The evaluations of one agent.

@@ -3,6 +3,7 @@
 use crate::actor::Actor;
 use crate::devices::Member;
 use crate::error::TrainError;
+use crate::evaluations::LAST;
 use crate::resolve::ResolvedRun;
 use spectral_agent::lockstep::{Group, ObservationBuffer, ObservationRef};
 use spectral_agent::replay::{Observations, Outcome};
@@ -98,7 +99,7 @@ impl ActorSlot {
         if due {
             let mut model = StateWriter::default();
             group.save_model(agent, &mut model)?;
-            self.actor.request_evaluation(model.into_bytes());
+            self.actor.request_evaluation(vec![(LAST, model.into_bytes())]);
         }
         Ok(due)
     }
