@@ -4,7 +4,7 @@
 //! ([`DevicePopulation`](crate::pipeline::DevicePopulation)). Both run the same steps through this file.
 
 use crate::error::TrainError;
-use crate::evaluations::{Evaluations, LAST, Saved};
+use crate::evaluations::{Evaluations, Saved};
 use crate::events::{Event, Events};
 use crate::frozen_games::{Request, Row};
 use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
@@ -409,11 +409,11 @@ impl Actor {
         self.evaluations.as_ref().map(|evaluations| evaluations.next(self.counters.steps))
     }
 
-    /// Asks for frozen games with this copy of the model.
-    pub(crate) fn request_evaluation(&mut self, model: Vec<u8>) {
+    /// Asks for frozen games with these copies of the agent's models.
+    pub(crate) fn request_evaluation(&mut self, models: Vec<(&'static str, Vec<u8>)>) {
         let (steps, frame) = (self.steps(), self.frames());
         if let Some(evaluations) = &mut self.evaluations {
-            evaluations.request(steps, frame, vec![(LAST, model)]);
+            evaluations.request(steps, frame, models);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::error::TrainError;
+use crate::evaluations::MODELS;
 use crate::frozen_games::FrozenGames;
 use crate::resolve::ResolvedRun;
 use crate::store::Records;
@@ -51,9 +52,11 @@ impl AgentRun {
     /// Asks for frozen games with the model as it is now, if they are due.
     pub(crate) fn evaluate_if_due(&mut self, frames: u64) {
         if self.actor.evaluation_due(frames) {
-            let mut model = StateWriter::default();
-            self.learner.save_model(&mut model);
-            self.actor.request_evaluation(model.into_bytes());
+            let saved = |(name, kind)| {
+                let mut model = StateWriter::default();
+                self.learner.save_model_of(kind, &mut model).then(|| (name, model.into_bytes()))
+            };
+            self.actor.request_evaluation(MODELS.into_iter().filter_map(saved).collect());
         }
     }
 

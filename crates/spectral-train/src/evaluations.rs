@@ -6,6 +6,7 @@
 use crate::error::TrainError;
 use crate::frozen_games::{Request, Row};
 use crate::model_file::{self, Model};
+use crate::population::ModelKind;
 use crate::resolve::ResolvedRun;
 use crate::store::{CsvWriter, Field, StoreError};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -25,10 +26,9 @@ const COLUMNS: [&str; 9] = [
     "steps_mean",
     "cut",
 ];
-/// The name of the model that has just been trained.
-pub(crate) const LAST: &str = "last";
-/// The models of an agent that can be evaluated.
-const MODELS: [&str; 2] = [LAST, "average"];
+/// The models of an agent that are evaluated, as far as it has them, and what `eval.csv` and checkpoints call them.
+pub(crate) const MODELS: [(&str, ModelKind); 2] =
+    [("last", ModelKind::Last), ("average", ModelKind::Average)];
 
 /// The evaluations of one agent.
 pub(crate) struct Evaluations {
@@ -235,7 +235,7 @@ impl Saved {
 
 fn name(from: &mut StateReader<'_>) -> Result<&'static str, StateError> {
     let found = from.blob()?;
-    let known = MODELS.into_iter().find(|name| name.as_bytes() == found);
+    let known = MODELS.into_iter().map(|(name, _)| name).find(|name| name.as_bytes() == found);
     known.ok_or_else(|| StateError("a kind of model of another version".into()))
 }
 

@@ -210,7 +210,7 @@ fn a_run_that_is_extended_goes_on_with_its_evaluations() {
     // An end that is moved to where the agents are is an end like others.
     for device in [DeviceChoice::Cpu, DeviceChoice::CpuLockstep] {
         let path = dir.path().join(format!("ended-{device:?}"));
-        let mut trainer = create(&path, &plan(&["eval_every=1000"]).unwrap(), device, 2);
+        let mut trainer = create(&path, &plan(&["eval_every=1000", "frames=1000000"]).unwrap(), device, 2);
         let slow = CancelAt(0, trainer.control());
         assert_eq!(trainer.run_watched(&slow).unwrap().status, Status::Interrupted);
         let reached = trainer.progress().iter().map(|agent| agent.frames).max().unwrap().max(1);

@@ -3,8 +3,8 @@
 use crate::actor::Actor;
 use crate::devices::Member;
 use crate::error::TrainError;
+use crate::evaluations::MODELS;
 use crate::resolve::ResolvedRun;
-use spectral_agent::average::ModelKind;
 use spectral_agent::lockstep::{Group, ObservationBuffer, ObservationRef};
 use spectral_agent::replay::{Observations, Outcome};
 use spectral_core::bytes::StateWriter;
@@ -97,9 +97,14 @@ impl ActorSlot {
     ) -> Result<bool, TrainError> {
         let due = self.actor.evaluation_due(frames);
         if due {
-            let mut model = StateWriter::default();
-            group.save_model(agent, ModelKind::Last, &mut model)?;
-            self.actor.request_evaluation(model.into_bytes());
+            let mut models = Vec::new();
+            for (name, kind) in MODELS {
+                let mut model = StateWriter::default();
+                if group.save_model(agent, kind, &mut model)? {
+                    models.push((name, model.into_bytes()));
+                }
+            }
+            self.actor.request_evaluation(models);
         }
         Ok(due)
     }
