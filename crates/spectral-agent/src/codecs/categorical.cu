@@ -83,13 +83,13 @@ private:
         const float rounder = 12582912.0f;
         const float rounded = x * 1.44269504088896340736f + rounder;
         const float n = rounded - rounder;
-        const float r = (x - n * 0.693359375f) - n * -2.1219444e-4f;
+        const float r = (x - n * (355.0f / 512.0f)) - n * -2.1219444e-4f;
         float p = 1.9875692e-4f;
         p = p * r + 1.3981999e-3f;
         p = p * r + 8.333452e-3f;
         p = p * r + 4.1665796e-2f;
         p = p * r + 1.6666665e-1f;
-        p = p * r + 5.0000001e-1f;
+        p = p * r + 0.5f;
         const u32 power = (__float_as_uint(rounded) - __float_as_uint(rounder) + 127u) << 23;
         const float value = (p * (r * r) + r + 1.0f) * __uint_as_float(power);
         return x < -87.0f ? 0.0f : value;

@@ -21,9 +21,9 @@ pub(super) fn exp(x: f32) -> f32 {
     let rounded = x * std::f32::consts::LOG2_E + ROUNDER;
     let n = rounded - ROUNDER;
     // ln 2 in two parts, the first of few bits: n times it is exact.
-    let r = (x - n * 0.693_359_375) - n * -2.121_944_4e-4;
+    let r = (x - n * (355.0 / 512.0)) - n * -2.121_944_4e-4;
     let mut p = 1.987_569_2e-4;
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
         p = p * r + c;
     }
     let power = rounded.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23;
