@@ -210,6 +210,8 @@ impl Description {
         match value(CODEC_SETTINGS).map(str::parse::<toml::Table>) {
             None => differences.push(format!("its metadata lacks '{CODEC_SETTINGS}'")),
             Some(Err(_)) => differences.push(format!("its {CODEC_SETTINGS} are not TOML")),
+            // Settings of another codec are no news beside its name, and would hide what else differs.
+            Some(Ok(_)) if value("codec") != Some(self.codec_name.as_str()) => {}
             Some(Ok(found)) => {
                 let own: toml::Table = self.codec_settings.to_toml().parse().unwrap_or_default();
                 for (key, value) in found {
