@@ -22,7 +22,7 @@ pub const AGENTS: [&str; 4] =
 /// Milliseconds of one update of each of [`AGENTS`], and how many times the first one's that is. The agents take turns, and the
 /// fastest turn counts: what else the machine does can only slow one down.
 pub fn measure(seconds: f64) -> Result<Vec<(&'static str, f64, f64)>, String> {
-    let mut learners = AGENTS.map(|text| learner(text)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut learners = AGENTS.map(learner).into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut times = vec![Vec::new(); learners.len()];
     let (begun, limit) = (Instant::now(), Duration::from_secs_f64(seconds * AGENTS.len() as f64));
     while times[0].len() < 5 || begun.elapsed() < limit {
