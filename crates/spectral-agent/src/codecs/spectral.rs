@@ -199,7 +199,7 @@ impl Codec for Spectral {
     }
 
     /// Per head: running mean, running mean square, and the count of minibatches since the head first fired; then what
-    /// [`steady`] adds.
+    /// the steady choice adds.
     fn init(&self) -> Vec<f64> {
         vec![0.0; self.state_width() * self.heads()]
     }
