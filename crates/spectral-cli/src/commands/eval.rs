@@ -28,10 +28,10 @@ pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
     let mut table = Table::new(&columns);
     let mut with = Vec::new();
     let mut without = Vec::new();
-    for agent in 0..agents.len() {
-        match KeptModel::find(&dir, &run, agent, args.model)? {
-            Some(model) => with.push((agent, model)),
-            None => without.push(agents[agent].id.as_str()),
+    for (number, agent) in agents.iter().enumerate() {
+        match KeptModel::find(&dir, &run, number, args.model)? {
+            Some(model) => with.push((number, model)),
+            None => without.push(agent.id.as_str()),
         }
     }
     // A run that was copied in part has some of its models; without any, the first one's absence is the error.
