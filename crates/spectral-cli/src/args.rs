@@ -292,7 +292,7 @@ pub struct PlayArgs {
     #[arg(long)]
     pub run: Option<PathBuf>,
     /// Which model plays: last (of the newest checkpoint, if the run has not ended), best or average [default: last]
-    #[arg(long, requires = "run", value_parser = choice::<ModelChoice>)]
+    #[arg(long, value_parser = choice::<ModelChoice>)]
     pub model: Option<ModelChoice>,
     /// The agent's id, such as spectral-s1; a run with a single agent needs none
     #[arg(long)]

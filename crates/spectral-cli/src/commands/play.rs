@@ -100,6 +100,11 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
                 "--agent {agent} needs --run FOLDER, the run that trained it"
             )));
         }
+        if let Some(model) = &args.model {
+            return Err(Failure::usage(format!(
+                "--model {model} needs --run FOLDER, the run that has kept it"
+            )));
+        }
         config.add("task", task.clone());
         for (key, value) in args.game.settings() {
             if let Some(value) = value {
