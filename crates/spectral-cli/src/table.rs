@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 /// A table whose columns have names.
 #[derive(Debug)]
 pub struct Table {
-    columns: Vec<&'static str>,
+    columns: Vec<String>,
     rows: Vec<Vec<Value>>,
 }
 
 impl Table {
     /// An empty table.
-    pub fn new(columns: &[&'static str]) -> Self {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+    pub fn new(columns: &[impl ToString]) -> Self {
+        Table { columns: columns.iter().map(ToString::to_string).collect(), rows: Vec::new() }
     }
 
     /// Adds a row, a value per column.
@@ -27,13 +27,7 @@ impl Table {
     pub fn print(&self, json: bool) -> Result<(), Failure> {
         if json {
             let object = |row: &Vec<Value>| {
-                Value::Object(
-                    self.columns
-                        .iter()
-                        .map(|c| c.to_string())
-                        .zip(row.iter().cloned())
-                        .collect::<Map<_, _>>(),
-                )
+                Value::Object(self.columns.iter().cloned().zip(row.iter().cloned()).collect::<Map<_, _>>())
             };
             let rows: Vec<Value> = self.rows.iter().map(object).collect();
             return print(&serde_json::to_string_pretty(&rows).expect("plain values"));
@@ -61,8 +55,7 @@ impl Table {
             }
             text.trim_end().to_string()
         };
-        let header: Vec<String> = self.columns.iter().map(|c| c.to_string()).collect();
-        let lines: Vec<String> = std::iter::once(&header).chain(&cells).map(|row| line(row)).collect();
+        let lines: Vec<String> = std::iter::once(&self.columns).chain(&cells).map(|row| line(row)).collect();
         lines.join("\n")
     }
 }

@@ -253,6 +253,21 @@ pub trait Env: Send {
         false
     }
 
+    /// What people ask for beside the score, with its name: of a game of 2048, the best tile. `spectral eval` looks at an episode's
+    /// end and shows it in columns of that name.
+    ///
+    /// ```
+    /// use spectral_env::{Env, Purpose, Stream};
+    /// let mut game = spectral_env::make("2048", &Default::default())?;
+    /// game.reset(&mut Stream::new(1, Purpose::Environment, 0));
+    /// let (name, tile) = game.highlight().expect("2048 has one");
+    /// assert!(name == "best_tile" && (tile == 2.0 || tile == 4.0));
+    /// # Ok::<(), spectral_env::TaskError>(())
+    /// ```
+    fn highlight(&self) -> Option<(&'static str, f64)> {
+        None
+    }
+
     /// Why the task cannot go on, if it cannot: asked after every [`reset`](Env::reset) and [`step`](Env::step). What the step
     /// returned is then ignored, and the run ends with this reason; its last checkpoint stays as it is.
     fn failure(&self) -> Option<String> {

@@ -33,6 +33,10 @@ pub(crate) trait Game: Send {
     fn pixels(&self, _out: &mut [u8]) {}
     /// Draws the state in colour, for people.
     fn picture(&self, out: &mut Picture);
+    /// See [`Env::highlight`].
+    fn highlight(&self) -> Option<(&'static str, f64)> {
+        None
+    }
     fn save(&self, out: &mut StateWriter);
     /// Reads what `save` wrote and refuses whatever the rules cannot reach and later code could stumble over.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
@@ -133,6 +137,10 @@ impl<G: Game> Env for GameTask<G> {
     fn picture(&self, out: &mut Picture) -> bool {
         self.game.picture(out);
         true
+    }
+
+    fn highlight(&self) -> Option<(&'static str, f64)> {
+        self.game.highlight()
     }
 
     fn save(&self, out: &mut StateWriter) {

@@ -237,6 +237,11 @@ impl Game for Twenty48 {
         }
     }
 
+    fn highlight(&self) -> Option<(&'static str, f64)> {
+        let best = self.board.iter().copied().max().unwrap_or(0);
+        Some(("best_tile", f64::from(1u32 << best)))
+    }
+
     fn save(&self, out: &mut StateWriter) {
         out.u8(TAG);
         for &tile in &self.board {
@@ -336,6 +341,13 @@ mod tests {
             prop_assert_eq!(changed.len(), usize::from(board.contains(&0)));
             prop_assert!(changed.iter().all(|&i| board[i] == 0 && (after[i] == 1 || after[i] == 2)));
         }
+    }
+
+    #[test]
+    fn the_best_tile_is_the_largest() {
+        let mut game = Twenty48::new(true);
+        game.board = [1, 2, 11, 0, 3, 3, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(game.highlight(), Some(("best_tile", 2048.0)));
     }
 
     /// The example of a board where only up and down are left.

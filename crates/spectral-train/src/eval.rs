@@ -13,7 +13,7 @@ use spectral_env::{ActionMask, Env, Step};
 use std::ops::ControlFlow;
 
 /// What an agent achieved over some episodes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evaluation {
     /// The agent's id.
     pub id: String,
@@ -21,6 +21,10 @@ pub struct Evaluation {
     pub scores: Vec<f64>,
     /// Raw return of each episode.
     pub returns: Vec<f64>,
+    /// What the task [shows beside the score](Env::highlight) at the end of each episode, and its name; empty without such a thing.
+    pub highlights: Vec<f64>,
+    /// Its name.
+    pub highlight: Option<&'static str>,
 }
 
 impl Evaluation {
@@ -273,11 +277,15 @@ pub fn evaluate_model(
     if arithmetic.rounds(dir)? {
         player.round_to_bf16();
     }
-    let mut result = Evaluation { id: plan.id.clone(), scores: vec![], returns: vec![] };
+    let mut result = Evaluation { id: plan.id.clone(), ..Evaluation::default() };
     for _ in 0..episodes {
         let episode = player.play(env.as_mut(), |_, _| Ok::<_, TrainError>(ControlFlow::Continue(())))?;
         result.scores.push(episode.score);
         result.returns.push(episode.sum);
+        if let Some((name, value)) = env.highlight() {
+            result.highlight = Some(name);
+            result.highlights.push(value);
+        }
     }
     Ok(result)
 }

@@ -35,7 +35,7 @@ pub const PROTOCOLS: &[Preset] = presets!("protocols": "paper", "quick", "quick-
 pub const FIGURES: &[Preset] = presets!("experiments":
     "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "table1", "encoding", "quick",
     "mini-fig1", "mini-fig3", "mini-fig4", "mini-fig5", "mini-fig6", "mini-fig7", "mini-fig8", "mini-encoding",
-    "mini-agents");
+    "mini-agents", "mini-2048");
 
 /// The two halves of the demo, by name.
 pub const EXPERIMENTS: &[Preset] =

@@ -11,6 +11,9 @@ use spectral_train::kept_model::KeptModel;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 
+const COLUMNS: [&str; 9] =
+    ["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return", "model", "frame"];
+
 /// Plays with every agent of a run.
 pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
     if args.episodes == 0 || !(0.0..=1.0).contains(&args.epsilon) {
@@ -23,8 +26,10 @@ pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
     if !dir.finished() {
         note!("{} is not at its planned end", args.run.display());
     }
-    let columns =
-        ["agent", "seed", "episodes", "mean_score", "least", "most", "mean_return", "model", "frame"];
+    let mut columns: Vec<String> = COLUMNS.map(String::from).to_vec();
+    if let Some((name, _)) = run.make_task()?.highlight() {
+        columns.extend([format!("{name}_median"), format!("{name}_most")]);
+    }
     let mut table = Table::new(&columns);
     let mut with = Vec::new();
     let mut without = Vec::new();
@@ -47,7 +52,7 @@ pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
         note!("{} has played ({} of {})", agent.id, done + 1, with.len());
         let n = result.scores.len() as f64;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / n;
-        table.row(vec![
+        let mut row = vec![
             json!(agent.agent),
             json!(agent.seed),
             json!(args.episodes),
@@ -57,7 +62,13 @@ pub fn run(args: &EvalArgs, registry: &Registry) -> Result<u8, Failure> {
             json!(mean(&result.returns)),
             json!(args.model.to_string()),
             json!(model.frames),
-        ]);
+        ];
+        let mut highlights = result.highlights;
+        highlights.sort_by(f64::total_cmp);
+        if let (Some(median), Some(most)) = (highlights.get(highlights.len() / 2), highlights.last()) {
+            row.extend([json!(median), json!(most)]);
+        }
+        table.row(row);
     }
     table.print(args.table.json)?;
     Ok(SUCCESS)
