@@ -75,7 +75,7 @@ pub fn entry() -> CodecEntry {
     .page("docs/agents/categorical.md")
     .preset(
         "categorical",
-        "A histogram over a symlog support trained by HL-Gauss targets, read out as the inverse of the mean bin.",
+        "A histogram on a symlog support, read out as a geometric mean: our own. For rewards without rare jackpots.",
         "support = \"symlog\"\ntargets = \"hl-gauss\"\nreadout = \"inverse-of-mean\"",
     )
     .preset(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub fn entry() -> CodecEntry {
     CodecEntry::new("clipped", "rewards clipped to ±1", |_: &(), _| Ok(Arc::new(Clipped)))
         .page("docs/agents/clipped.md")
-        .preset("clipped", "DQN: rewards clipped to ±1 (Mnih et al., 2015).", "")
+        .preset("clipped", "DQN: rewards clipped to ±1 (Mnih et al., 2015). Where a reward's sign says it all, take this.", "")
 }
 
 /// The clipped agent. It cannot tell a large reward from a small one.

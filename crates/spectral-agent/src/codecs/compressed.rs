@@ -39,7 +39,7 @@ pub fn entry() -> CodecEntry {
     .page("docs/agents/compressed.md")
     .preset(
         "compressed",
-        "DQN+TC: targets squashed by a square root (Pohlen et al., 2018), ε as in the code of the authors of the paper.",
+        "DQN+TC: targets squashed by a square root (Pohlen et al., 2018). For rewards that differ a hundredfold at most.",
         "transform = \"sqrt\"\ntransform_epsilon = 0.01",
     )
     .preset(

@@ -25,7 +25,7 @@ pub fn entry() -> CodecEntry {
     .page("docs/agents/popart.md")
     .preset(
         "popart",
-        "Pop-Art: targets normalised by their running mean and deviation, outputs preserved (van Hasselt et al., 2016).",
+        "Pop-Art: targets normalised by running moments (van Hasselt et al., 2016). For rewards of one unknown size.",
         "",
     )
     .variants(&["error_correction=false"])

@@ -76,7 +76,7 @@ pub fn entry() -> CodecEntry {
     .page("docs/agents/spectral.md")
     .preset(
         "spectral",
-        "Spectral DQN: one bounded value per bucket of the reward, losses weighted by 1/σ² (the method).",
+        "Spectral DQN, the method: one bounded value per bucket of the reward. For comparisons with the paper.",
         "weights = \"variance\"",
     )
     .preset(
@@ -96,7 +96,7 @@ pub fn entry() -> CodecEntry {
     )
     .preset(
         "steady",
-        "Spectral DQN that chooses by the differences between actions that stand out of their noise: our own.",
+        "Spectral DQN that ignores differences between actions that are noise: our own. Where rewards grow, take this.",
         "weights = \"variance\"\nchoice = \"steady\"",
     )
     .variants(&[
