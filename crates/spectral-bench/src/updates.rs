@@ -16,8 +16,13 @@ const REPLAY: usize = 2000;
 const AT_ONCE: u32 = 20;
 
 /// The agents that are measured, the first of which the others are compared with.
-pub const AGENTS: [&str; 4] =
-    ["spectral", "popart", "categorical atoms=65", "categorical atoms=65 targets=projection readout=mean"];
+pub const AGENTS: [&str; 5] = [
+    "spectral",
+    "spectral choice=steady",
+    "popart",
+    "categorical atoms=65",
+    "categorical atoms=65 targets=projection readout=mean",
+];
 
 /// Milliseconds of one update of each of [`AGENTS`], and how many times the first one's that is. The agents take turns, and the
 /// fastest turn counts: what else the machine does can only slow one down.
