@@ -138,6 +138,14 @@ impl Average {
         }
     }
 
+    /// The model in what [`save`](Average::save) wrote: parameters and statistics; `None` if there was none yet.
+    #[allow(clippy::type_complexity)]
+    pub fn saved_model(from: &mut StateReader<'_>) -> Result<Option<(Vec<f32>, Vec<f64>)>, StateError> {
+        let (count, _updates) = (from.u64()?, from.u64()?);
+        let model = (from.f32s()?, from.f64s()?);
+        Ok((count > 0).then_some(model))
+    }
+
     /// Restores what [`save`](Average::save) wrote.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let (count, updates) = (from.u64()?, from.u64()?);

@@ -53,6 +53,31 @@ fn last_and_best_are_played_and_an_absent_one_says_what_there_is() {
         .says(&["cuda:0 Some GPU (tf32)", "--arithmetic fp32"]);
 }
 
+/// A file that was written at an earlier end is not the model of a run that goes on.
+#[test]
+fn models_of_an_unfinished_run_are_those_of_its_newest_checkpoint() {
+    let place = Place::new();
+    let sets = "--set average=500 --set target_period=100 --set eval_games=0";
+    place.train(&format!("--frames 4000 {sets} --out run")).code(0);
+    let frame = |model: &str| {
+        let ran = place.run(&format!("eval run --episodes 1 --json --model {model}")).code(0);
+        ran.json()[0]["frame"].as_u64().unwrap()
+    };
+    assert_eq!((frame("last"), frame("average")), (4000, 4000));
+    let metrics = place.path("run/agents/spectral-s1/metrics.csv");
+    let before = metrics.metadata().unwrap().len();
+    let child = place.start("resume run --frames 100000000");
+    wait_until("more rows", || metrics.metadata().is_ok_and(|m| m.len() > before + 2000));
+    signal(&child, "INT");
+    Ran::of(child.wait_with_output().unwrap()).code(130);
+    let last = frame("last");
+    assert!(last > 4000);
+    assert_eq!(frame("average"), last);
+    // Before the first refresh there is no mean, and the message does not say that the run keeps none.
+    place.train("--frames 300 --set average=500 --set learning_starts=300 --out short").code(0);
+    place.run("eval short --model average").code(2).says(&["none before", "what it has is: last"]);
+}
+
 #[test]
 fn bad_settings_of_frozen_games_are_refused_before_anything_is_made() {
     let place = Place::new();

@@ -7,6 +7,7 @@ use spectral_train::checkpoint::Checkpoints;
 use spectral_train::error::TrainError;
 use spectral_train::eval::{Player, Turn};
 use spectral_train::model_file;
+use spectral_train::population::ModelKind;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::RunDir;
 
@@ -107,7 +108,7 @@ impl Performance {
         let (model, frames) = if self.dir.finished() && path.is_file() {
             (model_file::read(&path, &self.run, self.agent)?, self.dir.frames(id))
         } else {
-            match Checkpoints::model(&self.dir, &self.run, self.agent)? {
+            match Checkpoints::model(&self.dir, &self.run, self.agent, ModelKind::Last)? {
                 Some(found) => found,
                 None if path.is_file() => {
                     (model_file::read(&path, &self.run, self.agent)?, self.dir.frames(id))

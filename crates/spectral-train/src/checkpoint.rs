@@ -14,6 +14,7 @@ use crate::store::{
     Container, ContainerWriter, SegmentRef, StoreError, append_segments, collect_garbage, load_segments,
     write_atomically,
 };
+use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::collections::HashSet;
@@ -214,30 +215,37 @@ impl Checkpoints {
         }
     }
 
-    /// The model of one agent in the newest sound checkpoint, as a policy reads it, and the frames that the agent had seen. The
+    /// A model of one agent in the newest sound checkpoint, if there is one of this kind, as a policy reads it, and the frames that the agent had seen. The
     /// run may be at work meanwhile: a checkpoint is written whole, and one that is removed while it is read is not the newest.
     pub fn model(
         dir: &RunDir,
         run: &ResolvedRun,
         agent: usize,
+        kind: ModelKind,
     ) -> Result<Option<(Vec<u8>, u64)>, TrainError> {
         for path in Self::list(dir)?.iter().rev() {
-            match Self::model_in(path, run, agent) {
+            match Self::model_in(path, run, agent, kind) {
                 Err(TrainError::Store(StoreError::NotFound { .. })) => continue,
                 Err(TrainError::Store(error)) if error.is_damage() => continue,
-                read => return read.map(Some),
+                read => return read,
             }
         }
         Ok(None)
     }
 
-    fn model_in(path: &Path, run: &ResolvedRun, agent: usize) -> Result<(Vec<u8>, u64), TrainError> {
+    fn model_in(
+        path: &Path,
+        run: &ResolvedRun,
+        agent: usize,
+        kind: ModelKind,
+    ) -> Result<Option<(Vec<u8>, u64)>, TrainError> {
         let container = Container::open(path)?;
         if read_manifest(&container)?.0 != run.plan.fingerprint() {
             let detail = "it belongs to a run with other settings".into();
             return Err(StoreError::Mismatch { path: path.into(), detail }.into());
         }
-        let state = container.section(&format!("agent/{}", run.plan.agents[agent].id))?;
+        let id = &run.plan.agents[agent].id;
+        let state = container.section(&format!("agent/{id}"))?;
         let mut actor = Actor::new(run, agent, run.make_task()?);
         let mut from = StateReader::new(&state);
         let mut read = || {
@@ -245,11 +253,22 @@ impl Checkpoints {
             // A learner's state begins with its model.
             Ok((from.f32s()?, from.f64s()?))
         };
-        let (parameters, statistics) = read().map_err(|e| StoreError::state(path, &e))?;
+        let (mut parameters, mut statistics) = read().map_err(|e| StoreError::state(path, &e))?;
+        if kind == ModelKind::Average {
+            if !container.names().any(|name| name == average_section(id)) {
+                return Ok(None);
+            }
+            let state = container.section(&average_section(id))?;
+            let mean = Average::saved_model(&mut StateReader::new(&state));
+            match mean.map_err(|e| StoreError::state(path, &e))? {
+                Some(mean) => (parameters, statistics) = mean,
+                None => return Ok(None),
+            }
+        }
         let mut model = StateWriter::default();
         model.f32s(&parameters);
         model.f64s(&statistics);
-        Ok((model.into_bytes(), actor.frames()))
+        Ok(Some((model.into_bytes(), actor.frames())))
     }
 
     fn read(

@@ -244,7 +244,11 @@ pub(crate) fn no_model(dir: &RunDir, id: &str) -> TrainError {
     TrainError::Usage(match dir.why_stopped(id) {
         Some(reason) => format!("{id} has no model: {reason}"),
         None => {
-            format!("{id} has no model yet: finish the run with `spectral resume {}`", dir.path().display())
+            format!(
+                "{id} has no model yet: its run has neither ended nor written a checkpoint; if no process is at work on it, \
+                 finish it with `spectral resume {}`",
+                dir.path().display()
+            )
         }
     })
 }

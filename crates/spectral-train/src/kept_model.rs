@@ -3,6 +3,7 @@
 use crate::checkpoint::Checkpoints;
 use crate::error::TrainError;
 use crate::model_file;
+use crate::population::ModelKind;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 
@@ -13,7 +14,7 @@ spectral_core::choices! {
         Last = "last",
         /// The one that played best in the run's evaluations.
         Best = "best",
-        /// The one with the running mean of the weights.
+        /// The one with the running mean of the weights: as it was at the run's end, or in the newest checkpoint.
         Average = "average",
     }
 }
@@ -47,11 +48,16 @@ impl KeptModel {
         choice: ModelChoice,
     ) -> Result<Option<Self>, TrainError> {
         let id = &run.plan.agents[agent].id;
-        if choice == ModelChoice::Last && !dir.finished() {
-            // A file there is that of an earlier end.
-            if let Some((bytes, frames)) = Checkpoints::model(dir, run, agent)? {
-                return Ok(Some(KeptModel { bytes, frames }));
-            }
+        let kind = match choice {
+            ModelChoice::Last => Some(ModelKind::Last),
+            ModelChoice::Average => Some(ModelKind::Average),
+            ModelChoice::Best => None,
+        };
+        // A file that is there before the run's end is that of an earlier end.
+        if let Some(kind) = kind.filter(|_| !dir.finished())
+            && let Some((bytes, frames)) = Checkpoints::model(dir, run, agent, kind)?
+        {
+            return Ok(Some(KeptModel { bytes, frames }));
         }
         let path = path(dir, id, choice);
         if !path.exists() {
@@ -86,7 +92,12 @@ impl KeptModel {
                 "its run plays no frozen games, which would tell (eval_every)"
             }
             ModelChoice::Best => "no frozen games have been played yet",
-            ModelChoice::Average => "its run keeps no mean of the weights",
+            ModelChoice::Average if run.plan.agents[agent].settings.average == 0 => {
+                "its run keeps no mean of the weights (average)"
+            }
+            ModelChoice::Average => {
+                "there is none before the first checkpoint that follows an update and a refresh"
+            }
         };
         let there = match &others[..] {
             [] => "it has no other model either".into(),
