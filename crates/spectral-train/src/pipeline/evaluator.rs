@@ -50,9 +50,11 @@ pub(super) struct Evaluator {
 }
 
 impl Evaluator {
-    /// For at most so many threads, which are started when they are needed.
-    pub(super) fn new(limit: usize) -> Self {
-        Evaluator { shared: Arc::default(), threads: Vec::new(), limit: limit.max(1), playing: Vec::new() }
+    /// Beside so many threads that step tasks. Its own are started when they are needed.
+    pub(super) fn new(workers: usize) -> Self {
+        let machine = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let limit = most_threads(workers, machine);
+        Evaluator { shared: Arc::default(), threads: Vec::new(), limit, playing: Vec::new() }
     }
 
     /// Whether games are being played.
@@ -154,6 +156,12 @@ impl Shared {
     }
 }
 
+/// The most threads for frozen games. Priority decides who gets a hyperthread, not who gets the core: a thread slows the worker
+/// on its core's other hyperthread however nice it is, so most cores are left to the workers.
+fn most_threads(workers: usize, machine: usize) -> usize {
+    workers.min(machine / 4).max(1)
+}
+
 /// Gives the calling thread the lowest priority. Where that does not work it has the usual one, which only costs time.
 fn give_way() {
     #[cfg(target_os = "linux")]
@@ -162,4 +170,15 @@ fn give_way() {
 
 fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::most_threads;
+
+    #[test]
+    fn most_of_the_machine_is_left_to_the_workers() {
+        assert_eq!([1, 2, 4, 16, 128].map(|machine| most_threads(machine, machine)), [1, 1, 1, 4, 32]);
+        assert_eq!((most_threads(2, 16), most_threads(16, 2)), (2, 1));
+    }
 }
