@@ -4,6 +4,7 @@ use crate::analysis::{Agent, Clock, Curves, Task};
 use crate::axis::{Axis, Kind, score_axis};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
 use crate::format::short_count;
+use crate::frozen_words;
 use crate::plot::{BODY, Plot, SMALL, TITLE, spread};
 use crate::run::AgentStatus;
 use crate::stats::final_score;
@@ -75,8 +76,7 @@ pub(crate) fn learning_curves(
              standard deviation."
         );
         canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
-        if let Some(games) = &task.frozen_games {
-            let caption = format!("Dashes with dots: {games}; mean over seeds.");
+        if let Some(caption) = frozen_words::curve_note(task) {
             canvas.text((8.0, 67.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
         }
     }

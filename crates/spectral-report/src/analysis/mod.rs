@@ -37,6 +37,8 @@ pub(crate) struct Task<'a> {
     pub human: Option<&'static HumanScore>,
     /// What frozen games are here, in words, if there were any.
     pub frozen_games: Option<String>,
+    /// Whether some of them were played by the averaged model.
+    pub both_models: bool,
     pub agents: Vec<Agent<'a>>,
     pub rows: Vec<Row>,
     pub comparisons: Vec<Comparison>,
@@ -170,6 +172,7 @@ fn analyse_task<'a>(
         improvements: scores::improvements(&rows, baseline),
         profile: scores::task_profile(&rows),
         frozen_games: frozen::words(&runs),
+        both_models: frozen::both_models(&runs),
         slug,
         merge_notes,
         grid,
