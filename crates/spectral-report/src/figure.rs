@@ -72,8 +72,9 @@ pub(crate) fn learning_curves(
     if format == Format::File {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
         let caption = format!(
-            "Training score by {meaning}: mean over finished seeds of the smoothed score; bands are one bootstrapped \
-             standard deviation."
+            "Training score by {meaning}: mean over {} of the smoothed score; bands are one bootstrapped \
+             standard deviation.",
+            task.averaged_seeds()
         );
         canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
         if let Some(caption) = frozen_words::curve_note(task) {

@@ -1,6 +1,7 @@
 //! What a report says about frozen games: which columns they have, and what those and the dashes with dots are.
 
 use crate::analysis::Task;
+use crate::format::list;
 use crate::summary::Row;
 
 /// A column of frozen games: its name in tables, its name in `final.csv`, and an agent's value.
@@ -47,4 +48,21 @@ pub(crate) fn curve_note(task: &Task<'_>) -> Option<String> {
     let games = task.frozen_games.as_ref()?;
     let without = if task.both_models { ", without the averaged model" } else { "" };
     Some(format!("Dashes with dots: {games}; mean over seeds{without}."))
+}
+
+/// What the scores of a report are, where frozen games were played; none where they were not.
+pub(crate) fn scores_note(tasks: &[Task<'_>]) -> Option<String> {
+    if tasks.iter().all(|task| task.frozen_games.is_none()) {
+        return None;
+    }
+    let columns = columns(tasks.iter().flat_map(|task| &task.rows));
+    let names: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
+    let shown = match names.is_empty() {
+        true => "the dashes with dots".to_owned(),
+        false => format!("the dashes with dots and the columns {}", list(&names)),
+    };
+    Some(format!(
+        "Scores are of training episodes, exploration included, except {shown}: those are of frozen games, whole games with \
+         a copy of the model that does not learn, played beside training. Findings and verdicts rest on training episodes."
+    ))
 }

@@ -83,8 +83,10 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     if let Some(overall) = &summary.overall {
         text.push_str(&overall_table(overall));
     }
+    let scores = frozen_words::scores_note(tasks);
+    text.push_str(scores.as_deref().unwrap_or("Scores are of training episodes, exploration included."));
     text.push_str(
-        "Scores are of training episodes, exploration included. Intervals are 95% stratified bootstrap intervals over \
+        " Intervals are 95% stratified bootstrap intervals over \
          seeds; what is said of a difference, and every verdict, rests on the wider of the bootstrap’s and Student’s or Welch’s t \
          interval. `report.html` beside this file has the same with interactive figures.\n",
     );

@@ -69,6 +69,19 @@ impl Task<'_> {
         finished.map(|run| run.frames).max().unwrap_or(self.frames)
     }
 
+    /// Over which seeds the curves are, in words.
+    pub(crate) fn averaged_seeds(&self) -> &'static str {
+        let mut provisional = self.agents.iter().map(|agent| agent.provisional);
+        let (any, all) = (provisional.clone().any(|one| one), provisional.all(|one| one));
+        match (any, all, self.frozen_games.is_some()) {
+            (false, ..) => "finished seeds",
+            (_, true, false) => "unfinished seeds (dashed)",
+            (_, true, true) => "unfinished seeds (dashed, without dots)",
+            (_, _, false) => "finished seeds (dashed: unfinished ones)",
+            (_, _, true) => "finished seeds (dashed without dots: unfinished ones)",
+        }
+    }
+
     pub(crate) fn agent(&self, name: &str) -> Option<&Agent<'_>> {
         self.agents.iter().find(|agent| agent.name == name)
     }

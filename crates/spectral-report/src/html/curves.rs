@@ -17,8 +17,9 @@ pub(super) fn curves(task: &Task<'_>) -> String {
         frozen_words::curve_note(task).map_or_else(String::new, |note| format!(" {}", escape(&note)));
     writeln!(
         text,
-        "<p class=\"caption\">Smoothed training score, mean over finished seeds; bands are one bootstrapped \
-         standard deviation of that mean.{frozen} Click an agent to hide it.</p>"
+        "<p class=\"caption\">Smoothed training score, mean over {}; bands are one bootstrapped \
+         standard deviation of that mean.{frozen} Click an agent to hide it.</p>",
+        task.averaged_seeds()
     )
     .ok();
     let timed = !task.hour_grid.is_empty();
