@@ -71,11 +71,16 @@ pub(crate) fn learning_curves(
     };
     if format == Format::File {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-        let caption = format!(
-            "Training score by {meaning}: mean over {} of the smoothed score; bands are one bootstrapped \
-             standard deviation.",
-            task.averaged_seeds()
-        );
+        let seeds = task.averaged_seeds();
+        // Where there is more to say of the seeds, the line has no room for what the axis says too.
+        let caption = if task.agents.iter().any(|agent| agent.provisional) {
+            format!("Smoothed training score, mean over {seeds}; bands: one bootstrapped standard deviation.")
+        } else {
+            format!(
+                "Training score by {meaning}: mean over {seeds} of the smoothed score; bands are one bootstrapped standard \
+                 deviation."
+            )
+        };
         canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
         if let Some(caption) = frozen_words::curve_note(task) {
             canvas.text((8.0, 67.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));

@@ -190,6 +190,24 @@ fn where_no_seed_has_finished_its_dashes_are_told_from_those_of_frozen_games() {
 }
 
 #[test]
+fn an_agent_without_finished_seeds_beside_one_that_has_some_is_told_apart() {
+    let root = tempfile::tempdir().unwrap();
+    runs(&root.path().join("runs"), true);
+    let path = root.path().join("runs/state.toml");
+    let state = fs::read_to_string(&path).unwrap();
+    let (head, clipped) = state.split_once("id = \"clipped-s1\"").unwrap();
+    let clipped = clipped.replace("\"finished\"", "\"running\"");
+    fs::write(&path, format!("{head}id = \"clipped-s1\"{clipped}")).unwrap();
+    let (summary, page, _) = report(root.path(), None);
+    let finished: Vec<usize> = summary.tasks[0].rows.iter().map(|row| row.finished).collect();
+    assert_eq!(finished, [2, 0]);
+    let figure = fs::read_to_string(root.path().join("report/pong-mini-curves.svg")).unwrap();
+    for text in [&page, &figure] {
+        assert!(text.contains("mean over finished seeds (dashed without dots: unfinished ones);"));
+    }
+}
+
+#[test]
 fn reports_of_runs_without_frozen_games_say_nothing_of_them() {
     let root = tempfile::tempdir().unwrap();
     runs(&root.path().join("runs"), false);
