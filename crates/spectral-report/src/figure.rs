@@ -4,6 +4,7 @@ use crate::analysis::{Agent, Clock, Curves, Task};
 use crate::axis::{Axis, Kind, score_axis};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
 use crate::format::short_count;
+use crate::frozen_words;
 use crate::plot::{BODY, Plot, SMALL, TITLE, spread};
 use crate::run::AgentStatus;
 use crate::stats::final_score;
@@ -70,13 +71,18 @@ pub(crate) fn learning_curves(
     };
     if format == Format::File {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-        let caption = format!(
-            "Training score by {meaning}: mean over finished seeds of the smoothed score; bands are one bootstrapped \
-             standard deviation."
-        );
+        let seeds = task.averaged_seeds();
+        // Where there is more to say of the seeds, the line has no room for what the axis says too.
+        let caption = if task.agents.iter().any(|agent| agent.provisional) {
+            format!("Smoothed training score, mean over {seeds}; bands: one bootstrapped standard deviation.")
+        } else {
+            format!(
+                "Training score by {meaning}: mean over {seeds} of the smoothed score; bands are one bootstrapped standard \
+                 deviation."
+            )
+        };
         canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
-        if let Some(games) = &task.frozen_games {
-            let caption = format!("Dashes with dots: {games}; mean over seeds.");
+        if let Some(caption) = frozen_words::curve_note(task) {
             canvas.text((8.0, 67.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
         }
     }

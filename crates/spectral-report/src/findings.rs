@@ -12,6 +12,9 @@ use crate::td_verdict::last_errors;
 /// The TD percentage error that the paper calls the cusp of playing well.
 pub(crate) const CRUCIAL_PERCENT: f64 = 5.0;
 
+/// With fewer finished seeds than this, that no agent was seen to learn is about the seeds and not about the agents.
+const SEEDS_TO_SEE_LEARNING: usize = 3;
+
 fn seeds(count: usize) -> String {
     if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") }
 }
@@ -190,6 +193,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
 /// A warning if no agent ends above its first scores: final scores then do not compare what was learned.
 fn unlearned_note(task: &Task<'_>) -> Option<String> {
     let mut changes = Vec::new();
+    let mut few = Vec::new();
     for agent in task.agents.iter().filter(|agent| !agent.finished.is_empty()) {
         let row = task.row(&agent.name)?;
         let first: Option<Vec<f64>> =
@@ -198,6 +202,9 @@ fn unlearned_note(task: &Task<'_>) -> Option<String> {
         if stats::cautious_difference(&row.per_seed, &first, 0.95)?.low > 0.0 {
             return None;
         }
+        if row.per_seed.len() < SEEDS_TO_SEE_LEARNING {
+            few.push(agent.name.clone());
+        }
         changes.push(format!(
             "{} from {} to {}",
             agent.name,
@@ -205,13 +212,26 @@ fn unlearned_note(task: &Task<'_>) -> Option<String> {
             number(row.mean?)
         ));
     }
-    (!changes.is_empty()).then(|| {
-        format!(
-            "No agent was seen to learn: none ends clearly above its own first twentieth of episodes ({}). \
-             Comparisons of these final scores, and verdicts that rest on them, say little.",
-            list(&changes)
-        )
-    })
+    let each = list(&changes);
+    let consequence = "Comparisons of these final scores, and verdicts that rest on them, say little.";
+    let unclear = format!("with fewer than {SEEDS_TO_SEE_LEARNING} finished seeds, hardly any rise is clear");
+    if changes.is_empty() {
+        None
+    } else if few.len() == changes.len() {
+        Some(format!(
+            "Too few seeds to say whether any agent learned: {unclear}, and none is here from an agent's own first twentieth \
+             of episodes to its end ({each}). {consequence}"
+        ))
+    } else {
+        let partly = match few.is_empty() {
+            true => String::new(),
+            false => format!(" Of {} this says little: {unclear}.", list(&few)),
+        };
+        Some(format!(
+            "No agent was seen to learn: none ends clearly above its own first twentieth of episodes ({each}).{partly} \
+             {consequence}"
+        ))
+    }
 }
 
 fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
@@ -219,13 +239,17 @@ fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {
         return None;
     }
     let each: Vec<String> = agent.unfinished.iter().map(|run| standing(task, run)).collect();
+    // Frozen games are dashed too.
+    let dots = if task.frozen_games.is_some() { " without dots" } else { "" };
     let consequence = if agent.finished.is_empty() {
-        "None of its seeds has finished: the dashed curve is provisional and the table gives it no mean"
-            .to_owned()
+        format!(
+            "None of its seeds has finished: its curve of training scores, dashed{dots}, is provisional and the table gives it \
+             no mean"
+        )
     } else {
         let apart = if agent.unfinished.len() == 1 { "this one is" } else { "these are" };
         format!(
-            "Its mean covers the {} that finished; {apart} drawn thin and dashed",
+            "Its mean covers the {} that finished; {apart} drawn thin and dashed{dots}",
             seeds(agent.finished.len())
         )
     };

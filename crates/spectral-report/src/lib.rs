@@ -34,6 +34,7 @@ mod error;
 mod figure;
 mod findings;
 mod format;
+mod frozen_words;
 mod html;
 mod human;
 mod markdown;

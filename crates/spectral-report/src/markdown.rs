@@ -7,6 +7,7 @@ use crate::ReportOptions;
 use crate::analysis::Task;
 use crate::findings::run_notes;
 use crate::format::{interval, list, number, thousands, training_time};
+use crate::frozen_words;
 use crate::summary::{OverallSummary, ReportSummary};
 
 /// The whole page.
@@ -82,8 +83,10 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     if let Some(overall) = &summary.overall {
         text.push_str(&overall_table(overall));
     }
+    let scores = frozen_words::scores_note(tasks);
+    text.push_str(scores.as_deref().unwrap_or("Scores are of training episodes, exploration included."));
     text.push_str(
-        "Scores are of training episodes, exploration included. Intervals are 95% stratified bootstrap intervals over \
+        " Intervals are 95% stratified bootstrap intervals over \
          seeds; what is said of a difference, and every verdict, rests on the wider of the bootstrap’s and Student’s or Welch’s t \
          interval. `report.html` beside this file has the same with interactive figures.\n",
     );
@@ -112,11 +115,13 @@ fn facts(tasks: &[Task<'_>]) -> String {
 
 fn final_table(task: &Task<'_>) -> String {
     let human = task.rows.iter().any(|row| row.human_normalised.is_some());
-    let frozen = task.rows.iter().any(|row| row.frozen.is_some());
+    let frozen = frozen_words::columns(task.rows.iter());
     let mut text = String::from("| agent | seeds | mean | 95% interval | IQM | 95% interval |");
-    text.push_str(if frozen { " frozen | best |" } else { "" });
+    for column in &frozen {
+        write!(text, " {} |", column.name).ok();
+    }
     text.push_str(if human { " human |" } else { "" });
-    let columns = 6 + 2 * usize::from(frozen) + usize::from(human);
+    let columns = 6 + frozen.len() + usize::from(human);
     writeln!(text, "\n|{}", "---|".repeat(columns)).ok();
     let dash = || "–".to_owned();
     for row in &task.rows {
@@ -135,9 +140,8 @@ fn final_table(task: &Task<'_>) -> String {
             interval(row.iqm_low95, row.iqm_high95)
         )
         .ok();
-        if frozen {
-            let [last, best] = [row.frozen, row.frozen_best].map(|value| value.map_or_else(dash, number));
-            write!(text, " {last} | {best} |").ok();
+        for column in &frozen {
+            write!(text, " {} |", (column.value)(row).map_or_else(dash, number)).ok();
         }
         if human {
             let share = row.human_normalised.map_or_else(dash, |share| format!("{}%", number(100.0 * share)));
@@ -146,13 +150,10 @@ fn final_table(task: &Task<'_>) -> String {
         text.push('\n');
     }
     text.push('\n');
-    if let Some(games) = task.frozen_games.as_ref().filter(|_| frozen) {
-        writeln!(
-            text,
-            "Frozen: the last evaluation, {}, mean over seeds; best: each seed’s best evaluation, which chance flatters.\n",
-            line(games)
-        )
-        .ok();
+    let games = task.frozen_games.as_ref();
+    if let Some(note) = games.and_then(|games| frozen_words::table_note(&task.rows, games, task.both_models))
+    {
+        writeln!(text, "{}\n", line(&note)).ok();
     }
     if let Some(first) = task.improvements.first() {
         let each: Vec<String> = task

@@ -12,6 +12,7 @@ use crate::comparison_figure;
 use crate::diagnostics_figure;
 use crate::error::ReportError;
 use crate::figure::{self, Format};
+use crate::frozen_words;
 use crate::run::AgentStatus;
 use crate::stats::{final_score, final_window};
 use crate::td_figure::{self, TdFrame};
@@ -218,8 +219,11 @@ pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
     let mut text = String::from(
         "task,protocol,frames,agent,seeds,finished,mean,low90,high90,low95,high95,iqm,iqm_low95,iqm_high95,human_normalised",
     );
-    let frozen = tasks.iter().flat_map(|task| &task.rows).any(|row| row.frozen.is_some());
-    text.push_str(if frozen { ",frozen,frozen_best\n" } else { "\n" });
+    let frozen = frozen_words::columns(tasks.iter().flat_map(|task| &task.rows));
+    for column in &frozen {
+        write!(text, ",{}", column.field).ok();
+    }
+    text.push('\n');
     for task in tasks {
         for row in &task.rows {
             write!(
@@ -242,8 +246,8 @@ pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
                 maybe(row.human_normalised)
             )
             .ok();
-            if frozen {
-                write!(text, ",{},{}", maybe(row.frozen), maybe(row.frozen_best)).ok();
+            for column in &frozen {
+                write!(text, ",{}", maybe((column.value)(row))).ok();
             }
             text.push('\n');
         }

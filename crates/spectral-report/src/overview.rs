@@ -39,9 +39,16 @@ pub(crate) fn size(tasks: &[Task<'_>]) -> (f64, f64) {
 /// The figure by itself.
 pub(crate) fn figure(canvas: &mut dyn Canvas, tasks: &[Task<'_>], title: &str) {
     canvas.text((8.0, 28.0), title, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-    let caption = "Training score: mean over finished seeds of the smoothed score; bands are one bootstrapped standard \
-                   deviation.";
-    canvas.text((8.0, 48.0), caption, Lettering::new(SMALL, Paint::Muted, Anchor::Start));
+    let unfinished = tasks.iter().flat_map(|task| &task.agents).any(|agent| agent.provisional);
+    let seeds = if unfinished {
+        "finished seeds (over unfinished ones where none has finished)"
+    } else {
+        "finished seeds"
+    };
+    let caption = format!(
+        "Training score: mean over {seeds} of the smoothed score; bands are one bootstrapped standard deviation."
+    );
+    canvas.text((8.0, 48.0), &caption, Lettering::new(SMALL, Paint::Muted, Anchor::Start));
     let mut x = 8.0;
     for agent in agents(tasks) {
         let paint = Paint::Colour(agent.style.colour);

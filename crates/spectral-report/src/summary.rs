@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::claims::Judgement;
 use crate::format::{interval, number, thousands};
+use crate::frozen_words;
 
 /// All results of a report. Written beside it as `summary.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -72,7 +73,12 @@ pub struct Row {
     /// there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<f64>,
-    /// Mean over finished seeds of each one's best evaluation, which chance flatters: it is the highest of several.
+    /// Mean over finished seeds of the last evaluation of the model with the running mean of the weights. Left out where some
+    /// seed had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub averaged: Option<f64>,
+    /// Mean over finished seeds of each one's best evaluation, of either model, which chance flatters: it is the highest of
+    /// several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen_best: Option<f64>,
     /// The mean as a share of the way from random play (0) to a human tester (1), on Atari games that have both.
@@ -165,10 +171,9 @@ pub fn text_table(summary: &ReportSummary) -> String {
             text.push('\n');
         }
         text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, thousands(task.frames)));
-        let frozen = task.rows.iter().any(|row| row.frozen.is_some());
-        let columns = ["agent", "seeds", "mean", "90% interval", "95% interval", "IQM", "frozen", "best"];
-        // The last two only where frozen games were played.
-        let columns = &columns[..if frozen { 8 } else { 6 }];
+        let frozen = frozen_words::columns(task.rows.iter());
+        let mut columns = vec!["agent", "seeds", "mean", "90% interval", "95% interval", "IQM"];
+        columns.extend(frozen.iter().map(|column| column.name));
         let mut lines = vec![columns.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()];
         for row in &task.rows {
             let seeds = if row.finished == row.seeds {
@@ -183,10 +188,9 @@ pub fn text_table(summary: &ReportSummary) -> String {
                 interval(row.low90, row.high90),
                 interval(row.low95, row.high95),
                 row.iqm.map_or_else(|| "–".to_owned(), number),
-                row.frozen.map_or_else(|| "–".to_owned(), number),
-                row.frozen_best.map_or_else(|| "–".to_owned(), number),
             ];
-            line.truncate(columns.len());
+            let values = frozen.iter().map(|column| (column.value)(row));
+            line.extend(values.map(|value| value.map_or_else(|| "–".to_owned(), number)));
             lines.push(line);
         }
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
@@ -198,6 +202,11 @@ pub fn text_table(summary: &ReportSummary) -> String {
             }
             text.push_str(out.trim_end());
             text.push('\n');
+        }
+        let both_models = frozen.iter().any(|column| column.name == "averaged");
+        if let Some(note) = frozen_words::table_note(&task.rows, "whole games without learning", both_models)
+        {
+            text.push_str(&format!("  {note}\n"));
         }
         for warning in &task.warnings {
             text.push_str(&format!("  note: {warning}\n"));

@@ -315,19 +315,30 @@ fn hostile_names_stay_text() {
 #[test]
 fn where_nobody_learns_the_reader_is_told() {
     let root = tempfile::tempdir().unwrap();
-    let warnings = |to: f64| {
-        let population: Vec<_> = (1..=5)
+    let warnings = |to: f64, seeds: u64| {
+        let population: Vec<_> = (1..=seeds)
             .flat_map(|seed| [("popart", 5.0), ("spectral", to)].map(|(agent, to)| (agent, seed, to)))
             .map(|(agent, seed, to)| member(agent, seed, (10.0, to, 4e3), 1.0, 100_000))
             .collect();
-        let run = root.path().join(to.to_string());
+        let run = root.path().join(format!("{to}-{seeds}"));
         write_run(&run, "pong-mini", 100_000, false, &population);
         let runs = read_runs(&[run]).unwrap();
         write_report(&runs, &options(&root.path().join("report"))).unwrap().tasks[0].warnings.join(" ")
     };
-    let fallen = warnings(6.0);
+    let fallen = warnings(6.0, 5);
     assert!(fallen.contains("No agent was seen to learn") && fallen.contains("spectral from "), "{fallen}");
-    assert!(!warnings(15.0).contains("seen to learn"), "one agent that learns is enough");
+    assert!(!warnings(15.0, 5).contains("seen to learn"), "one agent that learns is enough");
+    assert!(warnings(6.0, 3).contains("No agent was seen to learn"));
+    // Two seeds hardly ever show that an agent has learned: that is about them.
+    let few = warnings(6.0, 2);
+    assert!(
+        few.contains("Too few seeds to say whether any agent learned: with fewer than 3 finished seeds"),
+        "{few}"
+    );
+    assert!(few.contains("spectral from ") && !few.contains("No agent was seen"), "{few}");
+    for count in [3, 5] {
+        assert!(!warnings(6.0, count).contains("fewer than 3 finished seeds"));
+    }
 }
 
 /// One run of one agent with one seed.

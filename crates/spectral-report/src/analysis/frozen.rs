@@ -6,6 +6,10 @@ use crate::format::list;
 use crate::run::{AgentRun, Evaluation, Run};
 use crate::stats;
 
+/// The model that is being trained, and that with the running mean of its weights.
+const LAST: &str = MODELS[0];
+const AVERAGE: &str = MODELS[1];
+
 /// The frozen games of an agent.
 #[derive(Default)]
 pub(crate) struct Frozen {
@@ -14,7 +18,9 @@ pub(crate) struct Frozen {
     by_time: Vec<(u64, f64)>,
     /// Mean over finished seeds of the last evaluation, with the model as it was then.
     pub last: Option<f64>,
-    /// Mean over finished seeds of each one's best evaluation.
+    /// Mean over finished seeds of the last evaluation of the averaged model.
+    pub averaged: Option<f64>,
+    /// Mean over finished seeds of each one's best evaluation, of either model.
     pub best: Option<f64>,
 }
 
@@ -23,8 +29,8 @@ impl Frozen {
     pub(super) fn of<'r>(averaged: &[&'r AgentRun], finished: &[&'r AgentRun]) -> Self {
         let mut frozen = Frozen::default();
         let [first, others @ ..] = averaged else { return frozen };
-        for row in plays(first) {
-            let same = |run: &&'r AgentRun| plays(run).find(move |other| other.frame == row.frame);
+        for row in plays(first, LAST) {
+            let same = |run: &&'r AgentRun| plays(run, LAST).find(move |other| other.frame == row.frame);
             let all: Option<Vec<&Evaluation>> =
                 std::iter::once(Some(row)).chain(others.iter().map(same)).collect();
             let Some(mean) = all.and_then(|all| mean(all.iter().map(|row| row.score))) else { continue };
@@ -34,7 +40,8 @@ impl Frozen {
                 frozen.by_time.push((times.iter().sum::<u64>() / times.len() as u64, mean));
             }
         }
-        frozen.last = over_seeds(finished, |run| plays(run).last().map(|row| row.score));
+        frozen.last = over_seeds(finished, |run| plays(run, LAST).last().map(|row| row.score));
+        frozen.averaged = over_seeds(finished, |run| plays(run, AVERAGE).last().map(|row| row.score));
         frozen.best = over_seeds(finished, |run| {
             run.evaluations.iter().map(|row| row.score).filter(|score| score.is_finite()).reduce(f64::max)
         });
@@ -50,9 +57,15 @@ impl Frozen {
     }
 }
 
-/// The evaluations of the model that was being trained.
-fn plays(run: &AgentRun) -> impl Iterator<Item = &Evaluation> {
-    run.evaluations.iter().filter(|row| row.model == MODELS[0])
+/// The evaluations of one of the agent's models.
+fn plays<'r>(run: &'r AgentRun, model: &'static str) -> impl Iterator<Item = &'r Evaluation> {
+    run.evaluations.iter().filter(move |row| row.model == model)
+}
+
+/// Whether the averaged model played too, in any of these runs.
+pub(super) fn both_models(runs: &[&Run]) -> bool {
+    let mut agents = runs.iter().flat_map(|run| &run.agents);
+    agents.any(|run| plays(run, AVERAGE).next().is_some())
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

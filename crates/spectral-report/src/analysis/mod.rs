@@ -37,6 +37,8 @@ pub(crate) struct Task<'a> {
     pub human: Option<&'static HumanScore>,
     /// What frozen games are here, in words, if there were any.
     pub frozen_games: Option<String>,
+    /// Whether some of them were played by the averaged model.
+    pub both_models: bool,
     pub agents: Vec<Agent<'a>>,
     pub rows: Vec<Row>,
     pub comparisons: Vec<Comparison>,
@@ -65,6 +67,19 @@ impl Task<'_> {
     pub(crate) fn trained(&self) -> u64 {
         let finished = self.agents.iter().flat_map(|agent| &agent.finished);
         finished.map(|run| run.frames).max().unwrap_or(self.frames)
+    }
+
+    /// Over which seeds the curves are, in words.
+    pub(crate) fn averaged_seeds(&self) -> &'static str {
+        let mut provisional = self.agents.iter().map(|agent| agent.provisional);
+        let (any, all) = (provisional.clone().any(|one| one), provisional.all(|one| one));
+        match (any, all, self.frozen_games.is_some()) {
+            (false, ..) => "finished seeds",
+            (_, true, false) => "unfinished seeds (dashed)",
+            (_, true, true) => "unfinished seeds (dashed, without dots)",
+            (_, _, false) => "finished seeds (dashed: unfinished ones)",
+            (_, _, true) => "finished seeds (dashed without dots: unfinished ones)",
+        }
     }
 
     pub(crate) fn agent(&self, name: &str) -> Option<&Agent<'_>> {
@@ -170,6 +185,7 @@ fn analyse_task<'a>(
         improvements: scores::improvements(&rows, baseline),
         profile: scores::task_profile(&rows),
         frozen_games: frozen::words(&runs),
+        both_models: frozen::both_models(&runs),
         slug,
         merge_notes,
         grid,

@@ -44,6 +44,7 @@ pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
         iqm_low95: iqm95.map(|interval| interval.low),
         iqm_high95: iqm95.map(|interval| interval.high),
         frozen: agent.frozen.last,
+        averaged: agent.frozen.averaged,
         frozen_best: agent.frozen.best,
         human_normalised: human.zip(mean).map(|(human, mean)| human.normalise(mean)),
         per_seed,

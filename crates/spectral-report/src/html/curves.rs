@@ -8,18 +8,18 @@ use super::{data_script, plot_attribute, rounded, share};
 use crate::analysis::{Agent, Clock, Task};
 use crate::canvas::{SvgCanvas, escape};
 use crate::figure::{self, Format};
+use crate::frozen_words;
 use crate::plot::Plot;
 
 pub(super) fn curves(task: &Task<'_>) -> String {
     let mut text = String::from("<h3>Learning curves</h3>\n");
-    let frozen = task
-        .frozen_games
-        .as_ref()
-        .map_or_else(String::new, |games| format!(" Dashes with dots: {}; mean over seeds.", escape(games)));
+    let frozen =
+        frozen_words::curve_note(task).map_or_else(String::new, |note| format!(" {}", escape(&note)));
     writeln!(
         text,
-        "<p class=\"caption\">Smoothed training score, mean over finished seeds; bands are one bootstrapped \
-         standard deviation of that mean.{frozen} Click an agent to hide it.</p>"
+        "<p class=\"caption\">Smoothed training score, mean over {}; bands are one bootstrapped \
+         standard deviation of that mean.{frozen} Click an agent to hide it.</p>",
+        task.averaged_seeds()
     )
     .ok();
     let timed = !task.hour_grid.is_empty();

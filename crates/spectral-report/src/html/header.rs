@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
 use crate::format::{list, short_count, thousands, training_time};
+use crate::frozen_words;
 use crate::run::Run;
 use crate::stats::MOMENTUM;
 use crate::summary::ReportSummary;
@@ -143,10 +144,12 @@ pub(super) fn runs_table(tasks: &[Task<'_>]) -> String {
     text
 }
 
-pub(super) fn footer() -> String {
+pub(super) fn footer(tasks: &[Task<'_>]) -> String {
+    let scores = frozen_words::scores_note(tasks).unwrap_or_else(|| {
+        "Scores are of training episodes, exploration included; there is no separate evaluation.".to_owned()
+    });
     format!(
-        "<footer>\n<p>Scores are of training episodes, exploration included; there is no separate evaluation. Frames are \
-         emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \
+        "<footer>\n<p>{scores} Frames are emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \
          (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
          hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
          speed.</p>\n<p>Intervals: stratified percentile bootstrap over seeds, 20,000 resamples with a fixed \

@@ -51,7 +51,7 @@ pub(crate) fn page(
         body.push_str(&overall::section(overall, tasks));
     }
     body.push_str(&header::runs_table(tasks));
-    body.push_str(&header::footer());
+    body.push_str(&header::footer(tasks));
     body.push_str("</main>\n");
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

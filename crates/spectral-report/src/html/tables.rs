@@ -7,6 +7,7 @@ use crate::axis::{Axis, Kind};
 use crate::canvas::{SvgCanvas, escape};
 use crate::figure;
 use crate::format::{interval, list, number};
+use crate::frozen_words;
 use crate::plot::Plot;
 use crate::stats;
 
@@ -26,22 +27,24 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
         y: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: Vec::new() },
     };
     let normalised = task.rows.iter().any(|row| row.human_normalised.is_some());
-    let frozen = task.rows.iter().any(|row| row.frozen.is_some());
+    let frozen = frozen_words::columns(task.rows.iter());
+    let games = task.frozen_games.as_ref();
+    let note = games.and_then(|games| frozen_words::table_note(&task.rows, games, task.both_models));
     let mut text = String::from("<h3>Final scores</h3>\n");
     writeln!(
         text,
         "<p class=\"caption\">Mean of the episodes that end in the last tenth of each seed’s frames, then over \
          seeds. Dots are seeds, the stroke is the mean, the bar its 95% bootstrap interval; rings are unfinished \
          seeds where they stand. IQM is the interquartile mean over seeds.{}{}{symlog}</p>",
-        frozen_words(task, frozen),
+        note.map_or_else(String::new, |note| format!(" {}", escape(&note))),
         if normalised { " Human: 0% is random play, 100% a professional human tester." } else { "" }
     )
     .ok();
     text.push_str(
         "<table class=\"final\">\n<thead><tr><th>agent</th><th>seeds</th><th>mean</th><th>95% interval</th><th>IQM</th>",
     );
-    if frozen {
-        text.push_str("<th>frozen</th><th>best</th>");
+    for column in &frozen {
+        write!(text, "<th>{}</th>", column.name).ok();
     }
     if normalised {
         text.push_str("<th>human</th>");
@@ -73,11 +76,9 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
             row.iqm.map_or_else(dash, number),
         )
         .ok();
-        if frozen {
-            for (name, value) in [("frozen", row.frozen), ("best", row.frozen_best)] {
-                let value = value.map_or_else(dash, number);
-                write!(text, "<td class=\"iqm\" data-name=\"{name}\">{value}</td>").ok();
-            }
+        for column in &frozen {
+            let value = (column.value)(row).map_or_else(dash, number);
+            write!(text, "<td class=\"iqm\" data-name=\"{}\">{value}</td>", column.name).ok();
         }
         if normalised {
             let share = row.human_normalised.map_or_else(dash, |share| format!("{}%", number(100.0 * share)));
@@ -96,24 +97,13 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
     writeln!(
         text,
         "<tr class=\"scale\"><td colspan=\"{}\"></td><td class=\"dots\">{}</td></tr>",
-        5 + 2 * usize::from(frozen) + usize::from(normalised),
+        5 + frozen.len() + usize::from(normalised),
         scale.finish("Scale of the final scores", "dots", &[])
     )
     .ok();
     text.push_str("</tbody>\n</table>\n");
     text.push_str(&comparisons(task));
     text
-}
-
-/// What the columns of frozen games hold.
-fn frozen_words(task: &Task<'_>, shown: bool) -> String {
-    let games = task.frozen_games.as_deref().filter(|_| shown);
-    games.map_or_else(String::new, |games| {
-        format!(
-            " Frozen: the last evaluation, {}, mean over seeds; best: each seed’s best evaluation, which chance flatters.",
-            escape(games)
-        )
-    })
 }
 
 fn comparisons(task: &Task<'_>) -> String {
