@@ -294,6 +294,9 @@ pub struct PlayArgs {
     /// Which model plays: last (of the newest checkpoint, if the run has not ended), best or average [default: last]
     #[arg(long, value_parser = choice::<ModelChoice>)]
     pub model: Option<ModelChoice>,
+    /// fp32, or training: with factors rounded to bf16 if a GPU trained the run so
+    #[arg(long, requires = "run", default_value = "fp32", value_parser = choice::<Arithmetic>)]
+    pub arithmetic: Arithmetic,
     /// The agent's id, such as spectral-s1; a run with a single agent needs none
     #[arg(long)]
     pub agent: Option<String>,

@@ -67,6 +67,9 @@ settings! {
     }
 }
 
+/// Of a wider Gaussian, so little of a value's own atom is left that values cannot be told apart by their means.
+const MAX_CALIBRATED_BINS: f64 = 2.0;
+
 /// The categorical agents in the registry.
 pub fn entry() -> CodecEntry {
     CodecEntry::new("categorical", "a distribution over a squashed support", |settings: &CategoricalSettings, _| {
@@ -135,6 +138,10 @@ impl Categorical {
         if (settings.targets, settings.readout) == (TargetKind::Projection, ReadoutKind::Calibrated) {
             let expected = "mean or inverse-of-mean with targets = projection, which has no Gaussian to calibrate for";
             return Err(SettingError::bad("readout", settings.readout.show(), expected));
+        }
+        if settings.readout == ReadoutKind::Calibrated && settings.gauss_bins > MAX_CALIBRATED_BINS {
+            let expected = format!("{MAX_CALIBRATED_BINS} at most with readout = calibrated");
+            return Err(SettingError::bad("gauss_bins", settings.gauss_bins.show(), expected));
         }
         let last = (settings.atoms - 1) as f64;
         let atom = |j: usize| top * (2.0 * j as f64 / last - 1.0);
@@ -462,6 +469,17 @@ mod tests {
                 assert!(lost < 1e-6, "{:?} {:?}: {lost}", codec.targets, codec.readout);
             }
         }
+    }
+
+    #[test]
+    fn what_cannot_be_calibrated_is_refused() {
+        let with = |gauss_bins| {
+            let readout = ReadoutKind::Calibrated;
+            Categorical::new(&CategoricalSettings { gauss_bins, readout, ..Default::default() })
+        };
+        assert!(with(2.0).is_ok());
+        let error = with(3.0).unwrap_err().to_string();
+        assert!(error.contains("gauss_bins") && error.contains("calibrated"), "{error}");
     }
 
     /// A backup must not inflate: far from the ends of the support, a Gaussian around T has the mean T, within much less than

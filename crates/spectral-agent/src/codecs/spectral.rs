@@ -109,6 +109,8 @@ pub fn entry() -> CodecEntry {
     ])
 }
 
+/// Far beyond this factor no difference would ever count.
+const MAX_STEADINESS: f64 = 1000.0;
 /// σ is never taken to be smaller than this: √10 · 0.01, so that weights stay at or below 1000.
 const SIGMA_FLOOR: f64 = 0.031_622_776_601_683_79;
 
@@ -141,6 +143,10 @@ impl Spectral {
         check_positive("statistics_rate", settings.statistics_rate)?;
         check_fraction("statistics_rate", settings.statistics_rate)?;
         check_positive("steadiness", settings.steadiness)?;
+        if settings.steadiness > MAX_STEADINESS {
+            let expected = format!("a number above 0, {MAX_STEADINESS} at most");
+            return Err(SettingError::bad("steadiness", settings.steadiness.to_string(), expected));
+        }
         let encoding = match settings.encoding {
             EncodingKind::Thermometer => Encoding::Thermometer,
             EncodingKind::Binary => Encoding::Binary,

@@ -129,7 +129,10 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
         let id = &resolved.plan.agents[agent].id;
         note!("{id} plays with its {choice} model, of frame {}", count(model.frames));
     }
-    let player = Player::kept(&resolved, agent, &model, args.epsilon, args.seed)?;
+    let mut player = Player::kept(&resolved, agent, &model, args.epsilon, args.seed)?;
+    if args.arithmetic.rounds(&dir)? {
+        player.round_to_bf16();
+    }
     Ok((resolved.make_task()?, player))
 }
 

@@ -173,6 +173,14 @@ mod tests {
     }
 
     #[test]
+    fn an_overflowing_threshold_is_refused() {
+        for steadiness in [0.0, -1.0, f64::NAN, 1e308] {
+            let settings = SpectralSettings { steadiness, ..Default::default() };
+            assert!(Spectral::new(&settings, 0.99).is_err(), "{steadiness}");
+        }
+    }
+
+    #[test]
     fn illegal_actions_are_no_part_of_it() {
         let codec = codec(0);
         let mut legal = ActionMask::all(2);
