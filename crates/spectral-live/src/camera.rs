@@ -218,7 +218,8 @@ impl Camera {
             values,
         };
         subject.number += 1;
-        feed.show(agent, message(subject.number, &scene, &self.picture, Value::Null));
+        // First, so that whoever has seen a picture can have a film of it.
         feed.remember(agent, &self.picture);
+        feed.show(agent, message(subject.number, &scene, &self.picture, Value::Null));
     }
 }

@@ -273,8 +273,9 @@ impl Shown {
         self.sequence += 1;
         let controls = stage.controls.describe(wishes);
         let bytes: Arc<[u8]> = message(self.sequence, scene, &performance.picture, controls);
-        stage.feed.show(0, bytes);
+        // First, so that whoever has seen a picture can have a film of it.
         stage.feed.remember(0, &performance.picture);
+        stage.feed.show(0, bytes);
     }
 }
 

@@ -235,7 +235,11 @@ fn a_finished_model_plays_and_does_as_it_is_told() {
     assert!((sum - 1.0).abs() < 0.01, "{sum}");
     assert_eq!(address.ask("POST", "/control", r#"{"speed": 1e9}"#).0, 400);
     let (status, film) = address.ask("GET", "/film", "");
-    assert!(status == 200 && film.starts_with(b"GIF89a"));
+    assert!(
+        status == 200 && film.starts_with(b"GIF89a"),
+        "{status} {}",
+        String::from_utf8_lossy(&film[..film.len().min(200)])
+    );
     drop(page);
     let after: Vec<_> = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(before, after, "watching leaves nothing behind");
