@@ -111,13 +111,14 @@ impl Observer for Both<'_> {
 
 /// Trains to the end or to the first Ctrl-C, with a live page if one is wanted, and says how it ended.
 pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
+    // Before anything is said: who sees the page's address may press Ctrl-C at once.
+    trainer.set_control(interrupt().clone());
     trainer.notes().iter().for_each(|note| note!("{note}"));
     let mut page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
     if let Some(page) = &page {
         note!("live page, for a browser on this machine: {}", page.url());
     }
     let progress = Progress::new(trainer.plan());
-    trainer.set_control(interrupt().clone());
     let outcome = match &page {
         Some(page) => trainer.run_watched(&Both(&progress, page)),
         None => trainer.run_watched(&progress),
