@@ -13,6 +13,7 @@ AGENTS = [
     "spectral-exponential",
     "spectral-uniform",
     "spectral-binary",
+    "steady",
     "compressed",
     "compressed-r2d2",
     "compressed-log",
