@@ -18,11 +18,10 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from contextlib import contextmanager
 from urllib.parse import urlparse
 
-from chromium import Chromium
+from runner import Skipped, run
 from test_page import DATA, drawn, print_of, text
 
 BINARY = ROMS = SHOTS = FOLDER = None
@@ -38,10 +37,6 @@ NEVER = "100000000"
 def settings(**changes):
     """Flags of the small settings with changes; None leaves one out."""
     return [part for key, value in {**SMALL, **changes}.items() if value is not None for part in ("--set", f"{key}={value}")]
-
-
-class Skipped(Exception):
-    pass
 
 
 def wait(check, seconds=LONG, what="a condition"):
@@ -687,7 +682,7 @@ def test_reading_on_every_screen(b):
 
 
 def main():
-    global BINARY, ROMS, SHOTS, FOLDER
+    global BINARY, ROMS, SHOTS
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", help="the `spectral` command")
     parser.add_argument("--shots", help="a folder for screenshots")
@@ -703,21 +698,13 @@ def main():
         return 77
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")
              and (not options.names or any(part in name for part in options.names))]
-    failed = skipped = 0
-    with tempfile.TemporaryDirectory(prefix="spectral-live-") as FOLDER, Chromium() as browser:
-        for name, test in tests:
-            start = time.monotonic()
-            try:
-                test(browser)
-                print(f"ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
-            except Skipped as why:
-                skipped += 1
-                print(f"SKIPPED: {name}: {why}", file=sys.stderr, flush=True)
-            except Exception:
-                failed += 1
-                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(tests) - failed - skipped} of {len(tests)} passed")
-    return 1 if failed or not tests else 0
+    with tempfile.TemporaryDirectory(prefix="spectral-live-") as folder:
+
+        def fresh():
+            global FOLDER
+            FOLDER = tempfile.mkdtemp(dir=folder)
+
+        return 0 if run(tests, fresh) else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python3 test_page.py [--shots FOLDER] [NAME ...]
 
-Every function `test_*` gets a browser. The exit code is 1 if one fails; without Chromium it is 77.
+Every function `test_*` gets a browser. The exit code is 1 if one fails, three times; without Chromium it is 77.
 """
 
 import argparse
@@ -10,12 +10,11 @@ import os
 import shutil
 import sys
 import time
-import traceback
 from contextlib import contextmanager
 from urllib.parse import urlparse
 
-from chromium import Chromium
 from mock_server import HOSTILE, Mock, serve
+from runner import run
 
 DATA = "document.documentElement.dataset"
 SHOTS = None
@@ -670,18 +669,7 @@ def main():
         return 77
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")
              and (not options.names or any(part in name for part in options.names))]
-    failed = 0
-    with Chromium() as browser:
-        for name, test in tests:
-            start = time.monotonic()
-            try:
-                test(browser)
-                print(f"ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
-            except Exception:
-                failed += 1
-                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(tests) - failed} of {len(tests)} passed")
-    return 1 if failed else 0
+    return 0 if run(tests) else 1
 
 
 if __name__ == "__main__":
