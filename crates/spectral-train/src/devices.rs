@@ -139,10 +139,10 @@ pub(crate) struct Need {
     pub host_resident: Vec<bool>,
 }
 
-/// Whether a population can train in lockstep; the error says what is in the way.
-pub fn suits(plan: &Plan) -> Result<(), String> {
+/// The first setting that two agents would have to share to train in lockstep and do not, with the values of both.
+pub(crate) fn unshared(mine: &AgentSettings, its: &AgentSettings) -> Option<(&'static str, String, String)> {
     type Show = fn(&AgentSettings) -> String;
-    let shared: [(&str, Show); 9] = [
+    const SHARED: [(&str, Show); 9] = [
         ("batch", |s| s.batch.show()),
         ("n_step", |s| s.n_step.show()),
         ("learning_starts", |s| s.learning_starts.show()),
@@ -153,17 +153,19 @@ pub fn suits(plan: &Plan) -> Result<(), String> {
         ("dueling", |s| s.dueling.show()),
         ("double", |s| s.double.show()),
     ];
+    SHARED.iter().map(|(key, show)| (*key, show(mine), show(its))).find(|(_, mine, its)| mine != its)
+}
+
+/// Whether a population can train in lockstep; the error says what is in the way.
+pub fn suits(plan: &Plan) -> Result<(), String> {
     let Some((first, others)) = plan.agents.split_first() else { return Ok(()) };
     for other in others {
-        for (key, show) in shared {
-            let (ours, theirs) = (show(&first.settings), show(&other.settings));
-            if ours != theirs {
-                return Err(format!(
-                    "agents that a GPU trains together must share {key}, which is {ours} for {} and {theirs} for {}: give \
-                     them the same, split them into several runs, or use --device cpu",
-                    first.id, other.id
-                ));
-            }
+        if let Some((key, ours, theirs)) = unshared(&first.settings, &other.settings) {
+            return Err(format!(
+                "agents that a GPU trains together must share {key}, which is {ours} for {} and {theirs} for {}: give \
+                 them the same, split them into several runs, or use --device cpu",
+                first.id, other.id
+            ));
         }
     }
     Ok(())

@@ -131,7 +131,7 @@ impl Drop for Gone<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Experiment, Overrides, RunIndex};
+    use crate::experiment::{Experiment, Limits, Overrides, RunIndex};
     use spectral_agent::replay::Replay;
 
     const MINE: &str = "agents = [\"spectral\", \"clipped\"]\nframes = 5000\nreplay = 2000\n[[task]]\nname = \"pong-mini\"\n";
@@ -142,7 +142,7 @@ mod tests {
         let experiment = Experiment::read("mine", MINE, &wish, &registry).unwrap();
         RunIndex::scan(Path::new("/no/such/folder"), &registry)
             .unwrap()
-            .jobs(&experiment, &registry, None)
+            .jobs(&experiment, &registry, &Limits::default())
             .unwrap()
     }
 

@@ -5,8 +5,10 @@
 //! [`Job`]s are left to do; [`forecast`] says what they cost in memory, disk and time.
 
 pub mod forecast;
+mod populations;
 mod run_index;
 
+pub use populations::Limits;
 pub use run_index::{Job, RunIndex, Work};
 
 use crate::config::{Configuration, is_plain, parse, read_text};

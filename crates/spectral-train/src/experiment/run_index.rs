@@ -6,10 +6,10 @@
 use crate::checkpoint::Checkpoints;
 use crate::error::TrainError;
 use crate::experiment::Experiment;
-use crate::memory::Memory;
+use crate::experiment::populations::{Limits, populations};
 use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
-use crate::resolve::{Parts, ResolvedRun, build_codecs};
+use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,6 @@ use std::path::{Path, PathBuf};
 /// How many folders deep run directories are searched for. The report searches equally deep (`SEARCH_DEPTH` in
 /// `spectral-report/src/run/read.rs`); the two crates share no code, so the number stands in both.
 const DEPTH: usize = 4;
-/// The share of available memory that a population may plan to use.
-const MEMORY_SHARE: f64 = 0.9;
 
 /// What has to be done with one population.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,12 +55,12 @@ struct RunEntry {
 /// The run directories in a folder.
 ///
 /// ```no_run
-/// use spectral_train::experiment::{Experiment, Overrides, RunIndex};
+/// use spectral_train::experiment::{Experiment, Limits, Overrides, RunIndex};
 /// use spectral_train::registry::Registry;
 /// let registry = Registry::default();
 /// let experiment = Experiment::find("mini-fig3", &Overrides::default(), &registry)?;
 /// let index = RunIndex::scan("reproduce/runs".as_ref(), &registry)?;
-/// for job in index.jobs(&experiment, &registry, None)? {
+/// for job in index.jobs(&experiment, &registry, &Limits::default())? {
 ///     println!("{}: {} frames left", job.path.display(), job.frames_left);
 /// }
 /// # Ok::<(), spectral_train::error::TrainError>(())
@@ -96,13 +94,13 @@ impl RunIndex {
         Ok(RunIndex { root: root.into(), runs })
     }
 
-    /// What is left to do for an experiment, in order. Populations are made as large as memory allows (`None`: as large
-    /// as they come), the first seeds of all agents first.
+    /// What is left to do for an experiment, in order. Populations are made as large as the limits allow, the first seeds
+    /// of all agents first; agents that a GPU could not train together are in different ones if a GPU trains them.
     pub fn jobs(
         &self,
         experiment: &Experiment,
         registry: &Registry,
-        memory: Option<u64>,
+        limits: &Limits,
     ) -> Result<Vec<Job>, TrainError> {
         let mut jobs: Vec<Job> = Vec::new();
         let mut begun = Vec::new();
@@ -119,7 +117,7 @@ impl RunIndex {
                     None => missing.push(agent.clone()),
                 }
             }
-            for agents in populations(plan, missing, registry, memory)? {
+            for agents in populations(plan, missing, registry, limits)? {
                 let plan = Plan { agents, ..plan.clone() };
                 let path = self.free_path(&plan, &begun);
                 begun.push(path.clone());
@@ -208,53 +206,11 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Agents in groups that fit into memory, the device's and `memory`. Seeds come before agents, so that the first group has
-/// something of all of them.
-fn populations(
-    plan: &Plan,
-    mut agents: Vec<AgentPlan>,
-    registry: &Registry,
-    memory: Option<u64>,
-) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
-    let (Some(memory), Some(first)) = (memory, agents.first()) else {
-        return Ok(if agents.is_empty() { Vec::new() } else { vec![agents] });
-    };
-    let with = |agents: Vec<AgentPlan>| Plan { agents, ..plan.clone() };
-    // Where one of them would train; all together might be sent to the CPU just because they are too many.
-    let alone = registry.resolve_plan(with(vec![first.clone()]))?;
-    let allowed = (memory as f64 * MEMORY_SHARE) as u64;
-    let fits = |agents: &[AgentPlan]| -> Result<bool, TrainError> {
-        let (plan, codecs) = (with(agents.to_vec()), build_codecs(registry, agents)?);
-        let memory = Memory::of(Parts { plan: &plan, task: &alone.task, codecs: &codecs }, &alone.device)?;
-        Ok(memory.needed <= allowed && memory.device.is_none_or(|device| device.needed <= device.available))
-    };
-    if fits(&agents)? {
-        return Ok(vec![agents]);
-    }
-    let order: Vec<String> = agents.iter().map(|a| a.id.clone()).collect();
-    agents.sort_by_key(|agent| agent.seed);
-    let mut groups: Vec<Vec<AgentPlan>> = Vec::new();
-    for agent in agents {
-        if let Some(group) = groups.last_mut() {
-            group.push(agent.clone());
-            if fits(group)? {
-                continue;
-            }
-            group.pop();
-        }
-        groups.push(vec![agent]);
-    }
-    // Inside a group, the experiment's own order.
-    for group in &mut groups {
-        group.sort_by_key(|agent| order.iter().position(|id| *id == agent.id));
-    }
-    Ok(groups)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::Overrides;
+    use crate::experiment::populations::MEMORY_SHARE;
 
     const MINE: &str = "agents = [\"spectral\", \"clipped\"]\nseeds = 3\nframes = 100\nreplay = 2000\n\
                         [[task]]\nname = \"pong-mini\"\n[[task]]\nname = \"2048\"\n";
@@ -263,20 +219,24 @@ mod tests {
         RunIndex::scan(Path::new("/no/such/folder"), &Registry::default()).unwrap()
     }
 
+    fn within(memory: u64) -> Limits {
+        Limits { memory: Some(memory), ..Limits::default() }
+    }
+
     #[test]
     fn what_does_not_fit_is_split_with_the_first_seeds_of_all_agents_first() {
         let experiment = Experiment::read("mine", MINE, &Overrides::default(), &Registry::default()).unwrap();
         let registry = Registry::default();
-        let whole = empty().jobs(&experiment, &registry, None).unwrap();
+        let whole = empty().jobs(&experiment, &registry, &Limits::default()).unwrap();
         assert_eq!(whole.iter().map(|job| job.run.plan.agents.len()).collect::<Vec<_>>(), [6, 6]);
         let paths = |jobs: &[Job]| jobs.iter().map(|job| job.path.clone()).collect::<Vec<_>>();
-        assert_eq!(paths(&whole), paths(&empty().jobs(&experiment, &registry, Some(1 << 40)).unwrap()));
+        assert_eq!(paths(&whole), paths(&empty().jobs(&experiment, &registry, &within(1 << 40)).unwrap()));
         // Room for two agents of the larger kind.
         let plan =
             Plan { agents: vec![experiment.plans[0].agents[0].clone()], ..experiment.plans[0].clone() };
         let one = registry.resolve_plan(plan).unwrap().memory.needed;
         let memory = (2.01 * one as f64 / MEMORY_SHARE) as u64;
-        let jobs = empty().jobs(&experiment, &registry, Some(memory)).unwrap();
+        let jobs = empty().jobs(&experiment, &registry, &within(memory)).unwrap();
         let pong: Vec<&Job> = jobs.iter().filter(|job| job.run.plan.task == "pong-mini").collect();
         let groups: Vec<Vec<&str>> =
             pong.iter().map(|job| job.run.plan.agents.iter().map(|a| a.id.as_str()).collect()).collect();
@@ -331,7 +291,7 @@ mod tests {
     #[test]
     fn nothing_fits_and_each_agent_is_tried_alone() {
         let experiment = Experiment::read("mine", MINE, &Overrides::default(), &Registry::default()).unwrap();
-        let jobs = empty().jobs(&experiment, &Registry::default(), Some(1)).unwrap();
+        let jobs = empty().jobs(&experiment, &Registry::default(), &within(1)).unwrap();
         // Training refuses them with the reason; the plan does not hide them.
         assert_eq!(jobs.len(), 12);
     }

@@ -15,7 +15,7 @@ use crate::typed::command_line;
 use outline::{Outline, sweep_trials};
 use spectral_report::{Claim, ReportOptions, read_runs, write_report};
 use spectral_train::config::RunSettings;
-use spectral_train::experiment::{Experiment, Job, Overrides, RunIndex, Work};
+use spectral_train::experiment::{Experiment, Job, Limits, Overrides, RunIndex, Work};
 use spectral_train::machine::available_memory;
 use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
@@ -49,7 +49,8 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     sweep_trials(&args.out);
     let index = RunIndex::scan(&folder, registry)?;
-    let jobs = index.jobs(&experiment, registry, available_memory())?;
+    let jobs =
+        index.jobs(&experiment, registry, &Limits { memory: available_memory(), ..Limits::default() })?;
     if args.dry_run || !jobs.is_empty() {
         let mut outline = Outline::of(&experiment, &index, &jobs);
         outline.measure(&jobs, registry, &args.out, args.calibrate)?;
