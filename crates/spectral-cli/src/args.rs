@@ -1,5 +1,9 @@
 //! Every option of the command, defined once.
 
+mod cluster;
+
+pub use cluster::{ClusterArgs, JobAction, JobArgs, JobsArgs, Scheduler};
+
 use clap::{Args, Parser, Subcommand};
 use spectral_core::settings::{Setting, parse_count};
 use spectral_train::kept_model::{Arithmetic, ModelChoice};
@@ -24,7 +28,8 @@ Examples:
   spectral reproduce mini-fig3                     one of them in small: minutes on two cores
   spectral decompose 6.5                           the paper's figure 2, for any number
 
-Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 130 interrupted (resumable).";
+Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 6 a task failed, 7 a job
+was given up, 130 interrupted (resumable).";
 
 const WATCH: &str = "\
 Examples:
@@ -56,6 +61,8 @@ Examples:
   spectral reproduce fig3                    later: on from there to the end
   spectral reproduce fig4                    shares fig3's runs: only draws
   spectral reproduce mine.toml               an experiment of your own
+  spectral reproduce fig5 --on slurm --device cuda --agents-per-job 20
+                                             on a cluster: docs/CLUSTER.md
 
 Whatever stops it (Ctrl-C, a crash, a power cut), the same command goes on from
 the last checkpoint. Runs lie in OUT/runs, one copy for all figures; the report
@@ -64,6 +71,17 @@ OUT/runs count as if they had been made here.
 
 Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was
 stopped, 130 interrupted (resumable).";
+
+const JOBS: &str = "\
+Examples:
+  spectral reproduce fig5 --on slurm --device cuda --agents-per-job 20 --time 8:00:00
+  spectral jobs reproduce/jobs/fig5-1a2b3c4d          how far they are
+  spectral jobs reproduce/jobs/fig5-1a2b3c4d --retry  submit again what failed
+
+What a job has trained is in its run directory; a job that was killed, preempted
+or cut off goes on from the last checkpoint when it is started again.
+
+Exit codes: 0, or 7 if a job was given up.";
 
 /// A number of frames as people write it.
 fn frames(text: &str) -> Result<u64, String> {
@@ -104,6 +122,11 @@ pub enum Command {
     /// Make a figure of the paper with our data: plan, train what is missing, report
     #[command(after_help = REPRODUCE)]
     Reproduce(ReproduceArgs),
+    /// Say how far the jobs of a plan are that a cluster works on
+    #[command(after_help = JOBS)]
+    Jobs(JobsArgs),
+    /// Do one job of a plan, or write its report: what the scripts for a cluster call
+    Job(JobArgs),
     /// List the tasks
     Tasks(TableArgs),
     /// List the agents, or every setting
@@ -192,7 +215,7 @@ pub struct TrainArgs {
     /// A TOML file of settings; flags and --set win over it (but what is set for one agent, wherever, wins over what is set for all)
     #[arg(long)]
     pub config: Option<PathBuf>,
-    /// The folder for the run [default: runs/TASK]
+    /// The folder for the run [default: runs/TASK]; with --on, the folder for all runs of the plan [default: cluster]
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Print the plan and the memory it needs, and stop
@@ -200,6 +223,8 @@ pub struct TrainArgs {
     pub dry_run: bool,
     #[command(flatten)]
     pub live: LiveArgs,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Whether a run has a live page.
@@ -390,6 +415,8 @@ pub struct ReproduceArgs {
     pub calibrate: f64,
     #[command(flatten)]
     pub live: LiveArgs,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     #[command(flatten)]
     pub table: TableArgs,
 }

@@ -11,6 +11,8 @@ pub const USAGE: u8 = 2;
 pub const DATA: u8 = 3;
 /// The work is done, but an agent was stopped before its end.
 pub const AGENT_STOPPED: u8 = 4;
+/// A job of a cluster will not be tried again.
+pub const GAVE_UP: u8 = 7;
 /// The user interrupted; the run can be resumed.
 pub const INTERRUPTED: u8 = 130;
 

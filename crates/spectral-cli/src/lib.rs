@@ -17,6 +17,7 @@ mod film;
 mod half_blocks;
 mod output;
 mod progress;
+mod signals;
 mod spectrum_screen;
 mod table;
 mod typed;

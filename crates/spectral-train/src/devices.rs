@@ -96,6 +96,37 @@ pub struct Gpu {
     pub free_bytes: u64,
 }
 
+/// The machine for which a run is planned.
+///
+/// ```
+/// use spectral_train::devices::{Gpu, Place};
+/// // Jobs of a cluster, planned where there is no GPU.
+/// let gpu = Gpu { number: 0, name: "a GPU of 139 GiB".into(), free_bytes: 139 << 30 };
+/// assert_ne!(Place::Elsewhere { gpu: Some(gpu) }, Place::Here);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// This one: its GPUs are looked for, its memory is what there is.
+    #[default]
+    Here,
+    /// Another one, of which only this is known.
+    Elsewhere {
+        /// The GPU that a run gets there, if any.
+        gpu: Option<Gpu>,
+    },
+}
+
+impl Place {
+    /// The GPU of this number there; the error says why there is none.
+    fn gpu(&self, number: usize) -> Result<Gpu, String> {
+        match self {
+            Place::Here => probe(number),
+            Place::Elsewhere { gpu: Some(gpu) } => Ok(Gpu { number, ..gpu.clone() }),
+            Place::Elsewhere { gpu: None } => Err("it is planned for a machine without a GPU".into()),
+        }
+    }
+}
+
 /// What a plan trains on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chosen {
@@ -192,7 +223,7 @@ fn large_enough(parts: Parts<'_>) -> Result<Result<(), String>, TrainError> {
 pub(crate) fn choose(parts: Parts<'_>) -> Result<(Chosen, Option<String>), TrainError> {
     let plan = parts.plan;
     let gpu = |number: usize| -> Result<Chosen, String> {
-        let gpu = probe(number)?;
+        let gpu = parts.place.gpu(number)?;
         suits(plan)?;
         let chosen = Chosen::Cuda(gpu);
         let fits = Memory::of(parts, &chosen).and_then(|memory| memory.check());

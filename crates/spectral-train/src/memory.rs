@@ -1,6 +1,6 @@
 //! What a run needs of memory, and whether the machine has it.
 
-use crate::devices::{self, Chosen};
+use crate::devices::{self, Chosen, Place};
 use crate::error::TrainError;
 use crate::machine::{available_memory, human_bytes};
 use crate::resolve::Parts;
@@ -53,7 +53,8 @@ impl Memory {
                 needed += memory_bytes(&agent.settings, parts.task, codec.as_ref())?;
             }
         }
-        Ok(Memory { needed, available: available_memory(), device })
+        let available = if *parts.place == Place::Here { available_memory() } else { None };
+        Ok(Memory { needed, available, device })
     }
 
     /// Refuses what does not fit.

@@ -4,6 +4,7 @@
 //! adds its own, which are then named in files and flags, recorded, resumed, evaluated and reported like any other.
 
 use crate::config::{Configuration, RunSettings, Selection};
+use crate::devices::Place;
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::resolve::ResolvedRun;
@@ -141,7 +142,12 @@ impl Registry {
 
     /// Resolves a plan into a run.
     pub fn resolve_plan(&self, plan: Plan) -> Result<ResolvedRun, TrainError> {
-        ResolvedRun::new(self, plan)
+        self.resolve_plan_for(plan, &Place::Here)
+    }
+
+    /// Resolves a plan into a run on a machine that need not be this one: planned here, trained there.
+    pub fn resolve_plan_for(&self, plan: Plan, place: &Place) -> Result<ResolvedRun, TrainError> {
+        ResolvedRun::new(self, plan, place)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run before it starts, with nothing left open: made once, from a plan, and handed to everything that follows.
 
 use crate::checkpoint::CheckpointKind;
-use crate::devices::{self, Chosen};
+use crate::devices::{self, Chosen, Place};
 use crate::error::TrainError;
 use crate::machine::{free_disk, human_bytes};
 use crate::memory::Memory;
@@ -47,6 +47,7 @@ pub struct ResolvedRun {
     /// somebody watches.
     pub step_together: bool,
     entry: TaskEntry,
+    place: Place,
 }
 
 /// A plan's task and codecs, before a device is chosen.
@@ -55,10 +56,11 @@ pub(crate) struct Parts<'a> {
     pub plan: &'a Plan,
     pub task: &'a TaskSpec,
     pub codecs: &'a [Arc<dyn Codec>],
+    pub place: &'a Place,
 }
 
 impl ResolvedRun {
-    pub(crate) fn new(registry: &Registry, plan: Plan) -> Result<Self, TrainError> {
+    pub(crate) fn new(registry: &Registry, plan: Plan, place: &Place) -> Result<Self, TrainError> {
         let entry = registry.task(&plan.task)?.clone();
         if plan.run.evaluates() && !entry.has_spares() {
             return Err(TrainError::Usage(format!(
@@ -73,12 +75,13 @@ impl ResolvedRun {
         let task = checked_spec(probe.spec(), entry.name())?;
         check_saving(probe.as_mut(), entry.name())?;
         let codecs = build_codecs(registry, &plan.agents)?;
-        let parts = Parts { plan: &plan, task: &task, codecs: &codecs };
+        let parts = Parts { plan: &plan, task: &task, codecs: &codecs, place };
         let (device, note) = devices::choose(parts)?;
         let memory = Memory::of(parts, &device)?;
         let disk = parts.disk()?;
         let (notes, step_together) = (note.into_iter().collect(), entry.is_stepped_together());
-        Ok(ResolvedRun { task, codecs, device, memory, disk, notes, step_together, entry, plan })
+        let place = place.clone();
+        Ok(ResolvedRun { task, codecs, device, memory, disk, notes, step_together, entry, place, plan })
     }
 
     /// A fresh instance of the task.
@@ -150,6 +153,7 @@ impl ResolvedRun {
             notes: Vec::new(),
             step_together: self.step_together,
             entry: self.entry.clone(),
+            place: self.place.clone(),
         }
     }
 
@@ -159,7 +163,7 @@ impl ResolvedRun {
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts { plan: &self.plan, task: &self.task, codecs: &self.codecs }
+        Parts { plan: &self.plan, task: &self.task, codecs: &self.codecs, place: &self.place }
     }
 
     /// The device as `run.toml` names it.

@@ -122,7 +122,7 @@ impl RunDir {
         let path = self.path.join(LOCK);
         let file = open_or_create_plain(&path).map_err(|e| StoreError::io(&path, "lock", e))?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(TrainError::Usage(format!(
+            Err(TryLockError::WouldBlock) => Err(TrainError::Busy(format!(
                 "another process is at work in {}: wait until it ends, or stop it with Ctrl-C",
                 self.path.display()
             ))),

@@ -41,7 +41,7 @@ pub fn run(args: &DemoArgs, registry: &Registry) -> Result<u8, Failure> {
                 Half::New => Trainer::create(&path, run, registry, &command_line())?,
                 _ => Trainer::resume(&path, registry, Resumption { threads, ..Resumption::default() })?,
             };
-            match work(&mut trainer, &args.live)? {
+            match work(&mut trainer, &args.live, None)? {
                 INTERRUPTED => {
                     note!("`{}` once more goes on with the whole demo from here", command_line());
                     return Ok(INTERRUPTED);

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod cluster;
 mod decompose;
 mod demo;
 mod doctor;
@@ -31,6 +32,8 @@ pub fn run(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Watch(args) => watch::run(&args, registry),
         Command::Report(args) => report::run(&args, registry),
         Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Jobs(args) => cluster::jobs(&args, registry),
+        Command::Job(args) => cluster::job(&args, registry),
         Command::Tasks(args) => lists::tasks(&args, registry),
         Command::Agents(args) => lists::agents(&args, registry),
         #[cfg(feature = "atari")]

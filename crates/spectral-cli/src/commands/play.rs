@@ -5,6 +5,7 @@ use crate::failure::{DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::film::Film;
 use crate::half_blocks::HalfBlocks;
 use crate::output::note;
+use crate::signals::when_asked_to_stop;
 use crate::table::{Table, count};
 use serde_json::json;
 use spectral_env::{Env, Picture, Step, nearest};
@@ -37,8 +38,7 @@ pub fn run(args: &PlayArgs, registry: &Registry) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("--fps must be from {} to {}", FPS.start(), FPS.end())));
     }
     let (mut env, mut player) = cast(args, registry)?;
-    // Without a handler Ctrl-C still works, only less politely: not worth failing for.
-    let _ = ctrlc::set_handler(|| {
+    when_asked_to_stop(|_| {
         if STOPPED.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }

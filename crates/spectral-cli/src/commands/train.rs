@@ -1,18 +1,23 @@
 //! `spectral train` and `spectral resume`.
 
-use crate::args::{LiveArgs, ResumeArgs, TrainArgs};
+use super::cluster::{Work, submit};
+use super::reproduce::live_elsewhere;
+use crate::args::{LiveArgs, ResumeArgs, Scheduler, TrainArgs};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::progress::{Progress, duration};
+use crate::signals::{Asked, when_asked_to_stop};
 use crate::table::count;
 use crate::typed::{command_line, program};
 use spectral_agent::settings::{Setting, SettingError};
+use spectral_cluster::Kind;
 use spectral_live::{LivePage, check_port};
 use spectral_train::checkpoint::Cost;
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
 use spectral_train::devices::DeviceChoice;
 use spectral_train::error::TrainError;
+use spectral_train::experiment::Experiment;
 use spectral_train::machine::{Hardware, human_bytes};
 use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
@@ -41,6 +46,9 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     for pair in &args.set {
         config.set(pair)?;
     }
+    if let Some(on) = args.cluster.on {
+        return on_cluster(args, on, &config, registry);
+    }
     let run = registry.resolve(&config)?;
     announce(&run)?;
     if args.dry_run {
@@ -53,7 +61,24 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     args.live.live.map_or(Ok(()), check_port)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
     let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
-    work(&mut trainer, &args.live)
+    work(&mut trainer, &args.live, None)
+}
+
+/// Hands a run to a cluster, as one population or several.
+fn on_cluster(
+    args: &TrainArgs,
+    on: Scheduler,
+    config: &Configuration,
+    registry: &Registry,
+) -> Result<u8, Failure> {
+    if args.live.live.is_some() {
+        return Err(live_elsewhere());
+    }
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("cluster"));
+    let experiment = Experiment::of(registry.plan(config)?);
+    let work =
+        Work { kind: Kind::Train, experiment: &experiment, out: &out, dry_run: args.dry_run, json: false };
+    submit(&work, on, &args.cluster, registry)
 }
 
 /// Goes on with a run.
@@ -70,7 +95,7 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
     };
     let mut trainer = Trainer::resume(&args.run, registry, how)?;
     note!("resuming {}", args.run.display());
-    work(&mut trainer, &args.live)
+    work(&mut trainer, &args.live, None)
 }
 
 /// Says what a run will do and need, and refuses what does not fit.
@@ -109,8 +134,13 @@ impl Observer for Both<'_> {
     }
 }
 
-/// Trains to the end or to the first Ctrl-C, with a live page if one is wanted, and says how it ended.
-pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
+/// Trains to the end or until it is asked to stop, with a live page if one is wanted, watched by somebody else if there is one, and
+/// says how it ended.
+pub fn work(
+    trainer: &mut Trainer,
+    live: &LiveArgs,
+    watched_by: Option<&dyn Observer>,
+) -> Result<u8, Failure> {
     // Before anything is said: who sees the page's address may press Ctrl-C at once.
     trainer.set_control(interrupt().clone());
     trainer.notes().iter().for_each(|note| note!("{note}"));
@@ -119,10 +149,10 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
         note!("live page, for a browser on this machine: {}", page.url());
     }
     let progress = Progress::new(trainer.plan());
-    let outcome = match &page {
-        Some(page) => trainer.run_watched(&Both(&progress, page)),
-        None => trainer.run_watched(&progress),
-    };
+    let nobody = ();
+    let others =
+        Both(watched_by.unwrap_or(&nobody), page.as_ref().map_or(&nobody as &dyn Observer, |page| page));
+    let outcome = trainer.run_watched(&Both(&progress, &others));
     if let (Some(page), Ok(outcome)) = (&mut page, &outcome) {
         page.set_end(outcome.status);
     }
@@ -168,28 +198,32 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// How long after the first signal further ones are taken for the same wish: `timeout`, schedulers and wrappers send a signal to
-/// a process and to its group, so that it comes twice.
+/// How long after the first Ctrl-C further ones are taken for the same wish: a key that is held down, or a wrapper that passes on what
+/// its group got already.
 const SAME_WISH: Duration = Duration::from_secs(2);
 
-/// Set by Ctrl-C or a polite kill; a later Ctrl-C ends the process at once.
+/// Set by Ctrl-C or a polite kill. Only a later Ctrl-C ends the process at once: programs that stop others say so several times,
+/// and mean to wait for what is being saved.
 pub fn interrupt() -> &'static Control {
     static CONTROL: OnceLock<Control> = OnceLock::new();
     CONTROL.get_or_init(|| {
-        // Without a handler Ctrl-C still works, only less politely: not worth failing for.
-        let _ = ctrlc::set_handler(|| {
-            static FIRST: OnceLock<Instant> = OnceLock::new();
-            if interrupt().is_cancelled() {
-                if FIRST.get().is_some_and(|first| first.elapsed() >= SAME_WISH) {
-                    note!("\nended without saving; the checkpoint before is whole");
-                    std::process::exit(i32::from(INTERRUPTED));
-                }
+        let control = Control::default();
+        let own = control.clone();
+        let mut first: Option<Instant> = None;
+        when_asked_to_stop(move |who| {
+            let Some(first) = first else {
+                first = Some(Instant::now());
+                own.cancel();
+                note!(
+                    "\nsaving a checkpoint … (Ctrl-C again, after a moment, ends at once and does not save)"
+                );
                 return;
+            };
+            if who == Asked::CtrlC && first.elapsed() >= SAME_WISH {
+                note!("\nended without saving; the checkpoint before is whole");
+                std::process::exit(i32::from(INTERRUPTED));
             }
-            FIRST.get_or_init(Instant::now);
-            interrupt().cancel();
-            note!("\nsaving a checkpoint … (Ctrl-C again, after a moment, ends at once and does not save)");
         });
-        Control::default()
+        control
     })
 }

@@ -4,6 +4,7 @@ use crate::args::WatchArgs;
 use crate::commands::play::agent_number;
 use crate::failure::{Failure, SUCCESS};
 use crate::output::note;
+use crate::signals::when_asked_to_stop;
 use crate::spectrum_screen::SpectrumScreen;
 use spectral_live::performance::Performance;
 use spectral_live::{Link, LivePage, PlayOptions, live_file};
@@ -33,8 +34,7 @@ pub fn run(args: &WatchArgs, registry: &Registry) -> Result<u8, Failure> {
     };
     // A model plays on the CPU, wherever the run trains.
     let run = registry.resolve_plan(file.plan.with(|run| run.device = DeviceChoice::Cpu))?;
-    // Without a handler Ctrl-C still ends it.
-    let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
+    when_asked_to_stop(|_| STOPPED.store(true, Ordering::Relaxed));
     match args.terminal {
         true => in_terminal(args, &dir, &run, agent),
         false => on_page(args, &dir, &run, agent),

@@ -100,7 +100,7 @@ fn describe_one(number: usize) -> String {
 
 /// What a population needs when a GPU trains it. Observations of agents that the GPU has no room for lie in main memory.
 pub(crate) fn need(parts: Parts<'_>, gpu: &Gpu) -> Result<Need, TrainError> {
-    let Parts { plan, task, codecs } = parts;
+    let Parts { plan, task, codecs, .. } = parts;
     let specs: Vec<AgentSpec> =
         plan.agents.iter().zip(codecs).map(|(agent, codec)| spec(agent, codec.clone())).collect();
     let (fixed, frames) = memory_bytes(task, &specs, plan.run.precision.arithmetic())?;

@@ -119,6 +119,27 @@ impl Experiment {
         Ok(Experiment { name: name.into(), title, paper, summary, text: text.into(), computed, plans })
     }
 
+    /// One plan as an experiment of its own, without claims.
+    ///
+    /// ```
+    /// use spectral_train::{config::Configuration, experiment::Experiment, registry::Registry};
+    /// let mut config = Configuration::default();
+    /// config.set("task=atari/pong")?;
+    /// assert_eq!(Experiment::of(Registry::default().plan(&config)?).name, "atari-pong");
+    /// # Ok::<(), spectral_train::error::TrainError>(())
+    /// ```
+    pub fn of(plan: Plan) -> Self {
+        Experiment {
+            name: plan.task.replace('/', "-"),
+            title: format!("Training on {}", plan.task),
+            paper: String::new(),
+            summary: String::new(),
+            text: String::new(),
+            computed: None,
+            plans: vec![plan],
+        }
+    }
+
     /// Whether some task needs ROMs.
     pub fn needs_roms(&self, registry: &Registry) -> bool {
         let needs = |plan: &Plan| registry.task(&plan.task).is_ok_and(|task| !task.games().is_empty());

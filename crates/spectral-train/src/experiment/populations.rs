@@ -1,6 +1,6 @@
 //! Which agents train together: as many as the limits allow, and on a GPU only those that it can train in lockstep.
 
-use crate::devices::{Chosen, unshared};
+use crate::devices::{Chosen, Place, unshared};
 use crate::error::TrainError;
 use crate::memory::Memory;
 use crate::plan::{AgentPlan, Plan};
@@ -31,6 +31,8 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Agents of one population; 0 counts as 1.
     pub agents: Option<usize>,
+    /// The machine that is to train them.
+    pub place: Place,
 }
 
 /// Agents in groups that train together. Seeds come before agents, so that the first group has something of all of them.
@@ -41,7 +43,7 @@ pub(super) fn populations(
     limits: &Limits,
 ) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
     let mut groups = Vec::new();
-    for kind in kinds(plan, agents, registry)? {
+    for kind in kinds(plan, agents, registry, &limits.place)? {
         groups.extend(split(plan, kind, registry, limits)?);
     }
     Ok(groups)
@@ -49,8 +51,13 @@ pub(super) fn populations(
 
 /// The agent alone, with the task and the device that it would have. All together might be sent to the CPU just because they
 /// are too many.
-fn alone(plan: &Plan, agent: &AgentPlan, registry: &Registry) -> Result<ResolvedRun, TrainError> {
-    registry.resolve_plan(Plan { agents: vec![agent.clone()], ..plan.clone() })
+fn alone(
+    plan: &Plan,
+    agent: &AgentPlan,
+    registry: &Registry,
+    place: &Place,
+) -> Result<ResolvedRun, TrainError> {
+    registry.resolve_plan_for(Plan { agents: vec![agent.clone()], ..plan.clone() }, place)
 }
 
 /// Agents that can train together where they would train. Those that the CPU trains are one kind, whatever they share.
@@ -58,6 +65,7 @@ fn kinds(
     plan: &Plan,
     agents: Vec<AgentPlan>,
     registry: &Registry,
+    place: &Place,
 ) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
     // Of each kind one agent, and the group to which the kind belongs.
     let mut alike: Vec<(AgentPlan, usize)> = Vec::new();
@@ -73,7 +81,7 @@ fn kinds(
     if alike.len() > 1 {
         let mut on_cpu = None;
         for (agent, kind) in &mut alike {
-            if alone(plan, agent, registry)?.device == Chosen::Cpu {
+            if alone(plan, agent, registry, place)?.device == Chosen::Cpu {
                 *kind = *on_cpu.get_or_insert(*kind);
             }
         }
@@ -94,16 +102,21 @@ fn split(
     limits: &Limits,
 ) -> Result<Vec<Vec<AgentPlan>>, TrainError> {
     let most = limits.agents.unwrap_or(usize::MAX).max(1);
-    let model = match (limits.memory, agents.first()) {
-        (Some(_), Some(first)) => Some(alone(plan, first, registry)?),
-        _ => None,
+    // Of another machine, its GPU's memory is known.
+    let limited = limits.memory.is_some() || limits.place != Place::Here;
+    let model = match agents.first().filter(|_| limited) {
+        Some(first) => Some(alone(plan, first, registry, &limits.place)?),
+        None => None,
     };
     let fits = |agents: &[AgentPlan]| -> Result<bool, TrainError> {
-        let (Some(memory), Some(model)) = (limits.memory, &model) else { return Ok(true) };
+        let Some(model) = &model else { return Ok(true) };
         let plan = Plan { agents: agents.to_vec(), ..plan.clone() };
         let codecs = build_codecs(registry, agents)?;
-        let needed = Memory::of(Parts { plan: &plan, task: &model.task, codecs: &codecs }, &model.device)?;
-        let allowed = (memory as f64 * MEMORY_SHARE) as u64;
+        let needed = Memory::of(
+            Parts { plan: &plan, task: &model.task, codecs: &codecs, place: &limits.place },
+            &model.device,
+        )?;
+        let allowed = limits.memory.map_or(u64::MAX, |memory| (memory as f64 * MEMORY_SHARE) as u64);
         Ok(needed.needed <= allowed && needed.device.is_none_or(|device| device.needed <= device.available))
     };
     if agents.len() <= most && fits(&agents)? {

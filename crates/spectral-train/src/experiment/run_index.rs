@@ -4,6 +4,7 @@
 //! the agent with its seed and every setting; where these agree, a run serves every figure that asks for it.
 
 use crate::checkpoint::Checkpoints;
+use crate::devices::Place;
 use crate::error::TrainError;
 use crate::experiment::Experiment;
 use crate::experiment::populations::{Limits, populations};
@@ -111,7 +112,7 @@ impl RunIndex {
                     Some(_) if self.has(plan, agent) => {}
                     Some(run) => {
                         if !jobs.iter().any(|job| job.path == run.path) {
-                            jobs.push(run.job(plan, registry)?);
+                            jobs.push(run.job(plan, registry, &limits.place)?);
                         }
                     }
                     None => missing.push(agent.clone()),
@@ -122,7 +123,7 @@ impl RunIndex {
                 let path = self.free_path(&plan, &begun);
                 begun.push(path.clone());
                 let frames_left = plan.run.frames * plan.agents.len() as u64;
-                let run = registry.resolve_plan(plan)?;
+                let run = registry.resolve_plan_for(plan, &limits.place)?;
                 jobs.push(Job { path, run, work: Work::Begin, frames_left });
             }
         }
@@ -177,7 +178,7 @@ impl RunIndex {
 
 impl RunEntry {
     /// What is left of it to a plan's end. Where it trains is the plan's choice, which may change between sittings.
-    fn job(&self, wanted: &Plan, registry: &Registry) -> Result<Job, TrainError> {
+    fn job(&self, wanted: &Plan, registry: &Registry, place: &Place) -> Result<Job, TrainError> {
         let frames = wanted.run.frames;
         let longer = frames.saturating_sub(self.plan.run.frames) * self.plan.agents.len() as u64;
         let plan = self.plan.with(|run| {
@@ -187,7 +188,7 @@ impl RunEntry {
         });
         Ok(Job {
             path: self.path.clone(),
-            run: registry.resolve_plan(plan)?,
+            run: registry.resolve_plan_for(plan, place)?,
             work: if longer > 0 { Work::Extend(frames) } else { Work::Resume },
             frames_left: self.frames_left + longer,
         })

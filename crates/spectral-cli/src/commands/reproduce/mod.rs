@@ -5,6 +5,7 @@ mod computed;
 mod list;
 mod outline;
 
+use super::cluster;
 use super::notes;
 use super::report::print_summary;
 use super::train::{announce, interrupt, work};
@@ -13,6 +14,7 @@ use crate::failure::{AGENT_STOPPED, DATA, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::typed::command_line;
 use outline::{Outline, sweep_trials};
+use spectral_cluster::Kind;
 use spectral_report::{Claim, ReportOptions, read_runs, write_report};
 use spectral_train::config::RunSettings;
 use spectral_train::experiment::{Experiment, Job, Limits, Overrides, RunIndex, Work};
@@ -44,8 +46,23 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     let claims = Claim::from_toml(&experiment.text, name)?;
     let folder = args.out.join("runs");
+    let to = Destination { out: &args.out, json: args.table.json };
     if args.report_only {
-        return draw(args, &experiment, claims, &RunIndex::scan(&folder, registry)?, registry);
+        return draw(to, &experiment, claims, &RunIndex::scan(&folder, registry)?, registry);
+    }
+    if let Some(on) = args.cluster.on {
+        if args.live.live.is_some() {
+            return Err(live_elsewhere());
+        }
+        let Destination { out, json } = to;
+        let work = cluster::Work {
+            kind: Kind::Reproduce,
+            experiment: &experiment,
+            out,
+            dry_run: args.dry_run,
+            json,
+        };
+        return cluster::submit(&work, on, &args.cluster, registry);
     }
     sweep_trials(&args.out);
     let index = RunIndex::scan(&folder, registry)?;
@@ -77,7 +94,7 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     let index = RunIndex::scan(&folder, registry)?;
     clips::record(&experiment, &index, registry)?;
-    let code = draw(args, &experiment, claims, &index, registry)?;
+    let code = draw(to, &experiment, claims, &index, registry)?;
     Ok(if stopped { AGENT_STOPPED } else { code })
 }
 
@@ -99,12 +116,32 @@ fn train(job: Job, registry: &Registry, live: &LiveArgs) -> Result<u8, Failure> 
         Work::Resume => go_on(None)?,
         Work::Extend(frames) => go_on(Some(frames))?,
     };
-    work(&mut trainer, live)
+    work(&mut trainer, live, None)
+}
+
+/// Where reports go, and how their summary is printed.
+#[derive(Clone, Copy)]
+struct Destination<'a> {
+    out: &'a Path,
+    json: bool,
+}
+
+/// Writes the report of an experiment whose runs lie in `out`, from what is there.
+pub fn report(experiment: &Experiment, out: &Path, json: bool, registry: &Registry) -> Result<u8, Failure> {
+    let claims = Claim::from_toml(&experiment.text, &experiment.name)?;
+    let index = RunIndex::scan(&out.join("runs"), registry)?;
+    clips::record(experiment, &index, registry)?;
+    draw(Destination { out, json }, experiment, claims, &index, registry)
+}
+
+/// The failure to show live what is done elsewhere.
+pub fn live_elsewhere() -> Failure {
+    Failure::usage("--live shows what trains here; see the runs of a cluster with `spectral watch`")
 }
 
 /// Writes the report from the runs that belong to the experiment, and prints what it found.
 fn draw(
-    args: &ReproduceArgs,
+    to: Destination<'_>,
     experiment: &Experiment,
     claims: Vec<Claim>,
     index: &RunIndex,
@@ -114,7 +151,7 @@ fn draw(
     if used.is_empty() {
         return Err(Failure::usage(format!(
             "{} holds no run of {}: `spectral reproduce {1}` without --report-only trains them",
-            args.out.join("runs").display(),
+            to.out.join("runs").display(),
             experiment.name,
         )));
     }
@@ -130,22 +167,45 @@ fn draw(
         };
         run.note = experiment.plans.iter().find(holds).map(|plan| plan.run.note.clone()).unwrap_or_default();
     }
-    let out = args.out.join(&experiment.name);
+    let out = to.out.join(&experiment.name);
     sweep(&out);
     let options = ReportOptions {
         title: experiment.title.clone(),
         out,
         baseline: Some("spectral".into()),
         claims,
-        notes: notes(experiment, registry)?,
+        notes: notes(experiment, registry)?.into_iter().chain(missing(experiment, index)).collect(),
         ..ReportOptions::default()
     };
-    print_summary(&write_report(&runs, &options)?, args.table.json)
+    print_summary(&write_report(&runs, &options)?, to.json)
+}
+
+/// Runs that the experiment asks for and of which nothing is there, in a sentence.
+fn missing(experiment: &Experiment, index: &RunIndex) -> Option<String> {
+    let mut parts = Vec::new();
+    for plan in &experiment.plans {
+        let absent = plan.agents.iter().filter(|agent| index.run_of(plan, agent).is_none());
+        let ids: Vec<&str> = absent.map(|agent| agent.id.as_str()).collect();
+        if !ids.is_empty() {
+            parts.push(format!(
+                "{} ({} of {}) on {}",
+                ids.join(", "),
+                ids.len(),
+                plan.agents.len(),
+                plan.task
+            ));
+        }
+    }
+    (!parts.is_empty()).then(|| format!("Not there yet: {}.", parts.join("; ")))
 }
 
 /// What the reader of a report should know of the experiment: what it is in the paper, whether the user made it shorter or
 /// longer, and which of its tasks were left out.
 fn notes(experiment: &Experiment, registry: &Registry) -> Result<Vec<String>, Failure> {
+    // A run that was not made for a figure is whole as it is.
+    if experiment.text.is_empty() {
+        return Ok(Vec::new());
+    }
     let whole = Experiment::read(&experiment.name, &experiment.text, &Overrides::default(), registry)?;
     let asked_for = |plan: &&Plan| experiment.plans.iter().any(|asked| asked.task == plan.task);
     let (kept, left_out): (Vec<&Plan>, Vec<&Plan>) = whole.plans.iter().partition(asked_for);

@@ -1,0 +1,185 @@
+//! Work that is handed to a cluster: planned here, trained there.
+
+mod outline;
+mod run;
+mod table;
+
+pub use run::run as run_job;
+pub use table::jobs;
+
+use crate::args::{ClusterArgs, JobAction, JobArgs, Scheduler};
+use crate::failure::{Failure, SUCCESS};
+use crate::output::{note, print};
+use crate::typed::{command_line, program};
+use outline::Outline;
+use spectral_cluster::slurm::{self, Options};
+use spectral_cluster::{JobPlan, Kind, NewPlan, Resources, ray};
+use spectral_train::devices::{Gpu, Place};
+use spectral_train::experiment::{Experiment, Job, Limits, RunIndex};
+use spectral_train::machine::human_bytes;
+use spectral_train::registry::Registry;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Memory of a process that no plan counts: the program, its threads, the device's driver.
+const OVERHEAD: u64 = 2 << 30;
+
+/// Everything that is to be on a cluster.
+pub struct Work<'a> {
+    /// Who asks.
+    pub kind: Kind,
+    /// What for.
+    pub experiment: &'a Experiment,
+    /// The folder of runs and reports.
+    pub out: &'a Path,
+    /// Print the plan and stop.
+    pub dry_run: bool,
+    /// For programs.
+    pub json: bool,
+}
+
+/// Plans jobs, writes them down and submits them.
+pub fn submit(
+    work: &Work<'_>,
+    on: Scheduler,
+    args: &ClusterArgs,
+    registry: &Registry,
+) -> Result<u8, Failure> {
+    let gpu = Gpu {
+        number: 0,
+        name: format!("a GPU of {}", human_bytes(args.gpu_memory)),
+        free_bytes: args.gpu_memory,
+    };
+    let limits = Limits {
+        memory: None,
+        agents: args.agents_per_job.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+        place: Place::Elsewhere { gpu: Some(gpu) },
+    };
+    let index = RunIndex::scan(&work.out.join("runs"), registry)?;
+    let jobs = index.jobs(work.experiment, registry, &limits)?;
+    let resources = resources(&jobs, args);
+    let outline = Outline::of(work.experiment, &jobs, resources);
+    if work.dry_run {
+        print(&if work.json { outline.json() } else { outline.text() })?;
+        return Ok(SUCCESS);
+    }
+    if jobs.is_empty() {
+        note!(
+            "{}: everything is there; the same command without --on draws the report",
+            work.experiment.name
+        );
+        return Ok(SUCCESS);
+    }
+    note!("{}", outline.text());
+    let command = command_line();
+    let new = NewPlan {
+        kind: work.kind,
+        experiment: work.experiment,
+        jobs: &jobs,
+        out: work.out,
+        command: &command,
+        resources,
+    };
+    let plan = new.write(registry)?;
+    let words = slurm::program(&started_as());
+    let all: Vec<usize> = plan.jobs.iter().map(|job| job.index).collect();
+    match on {
+        Scheduler::Slurm => {
+            let options = Options {
+                partition: args.partition.clone(),
+                time: args.time.clone(),
+                notice: args.notice,
+                more: args.sbatch.clone(),
+            };
+            slurm::write_scripts(&plan, &words, &options)?;
+            if args.no_submit {
+                return Ok(written(&plan, &format!("sbatch --array={} job.sbatch", slurm::ranges(&all))));
+            }
+            submit_to_slurm(&plan, &all)
+        }
+        Scheduler::Ray => {
+            let driver = ray::write_driver(&plan, &words)?;
+            if args.no_submit {
+                return Ok(written(&plan, "python3 ray_driver.py"));
+            }
+            drive(&plan, &driver, &words)
+        }
+    }
+}
+
+/// What each job gets: as much as the largest needs, so that all can be one array.
+fn resources(jobs: &[Job], args: &ClusterArgs) -> Resources {
+    let on_gpu = |job: &Job| job.run.memory.device.is_some();
+    let gpus = usize::from(jobs.iter().any(on_gpu));
+    let agents = jobs.iter().map(|job| job.run.plan.agents.len()).max().unwrap_or(1);
+    let usual = if gpus > 0 { 16 } else { agents.min(16) };
+    let needed = jobs.iter().map(|job| job.run.memory.needed).max().unwrap_or(0);
+    Resources {
+        cpus: args.cpus_per_job.map_or(usual, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+        gpus,
+        // A fifth beside it, for what allocators and file caches take.
+        memory: needed + needed / 5 + OVERHEAD,
+    }
+}
+
+/// Says where a plan lies that is not submitted.
+fn written(plan: &JobPlan, command: &str) -> u8 {
+    let folder = plan.folder().display();
+    note!("written to {folder}, and not submitted: there, `{command}` does it");
+    SUCCESS
+}
+
+fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
+    let submission = slurm::submit(plan, jobs)?;
+    note!(
+        "submitted: array {} ({} jobs), and job {} for the report when they have ended",
+        submission.array,
+        jobs.len(),
+        submission.report
+    );
+    note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
+    Ok(SUCCESS)
+}
+
+/// Runs the driver in the foreground, with the Python that has Ray.
+fn drive(plan: &JobPlan, driver: &Path, words: &[String]) -> Result<u8, Failure> {
+    // Where the command is part of a Python package, that Python; else the one that a user would call.
+    let python = if words.len() > 1 { words[0].clone() } else { "python3".to_string() };
+    let has_ray =
+        Command::new(&python).args(["-c", "import ray"]).output().is_ok_and(|ran| ran.status.success());
+    if !has_ray {
+        return Err(Failure::usage(format!(
+            "the plan is written, but {python} has no Ray to run it: install Ray there (pip install ray), or run {} with a Python \
+             that has it",
+            driver.display()
+        )));
+    }
+    note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
+    let status = Command::new(&python).arg(driver).status();
+    let status = status.map_err(|e| Failure::usage(format!("cannot run {python}: {e}")))?;
+    // Ended by a signal, it goes on when it is started again.
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::failure::INTERRUPTED))
+}
+
+/// What this process was started as.
+fn started_as() -> PathBuf {
+    std::env::args_os().next().map(PathBuf::from).unwrap_or_default()
+}
+
+/// `spectral job`: what scripts of a plan call.
+pub fn job(args: &JobArgs, registry: &Registry) -> Result<u8, Failure> {
+    match &args.action {
+        JobAction::Run { plan, index } => run_job(plan, *index, registry),
+        JobAction::Report { plan, table } => report(&JobPlan::open(plan)?, table.json, registry),
+    }
+}
+
+/// Writes the report of a plan.
+fn report(plan: &JobPlan, json: bool, registry: &Registry) -> Result<u8, Failure> {
+    let experiment = plan.experiment(registry)?;
+    match plan.kind {
+        Kind::Train | Kind::Reproduce | Kind::Sweep => {
+            super::reproduce::report(&experiment, &plan.out, json, registry)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The jobs of a plan before they are submitted: how many, of what, and what each needs.
+
+use crate::table::count;
+use serde_json::json;
+use spectral_cluster::Resources;
+use spectral_train::experiment::{Experiment, Job};
+use spectral_train::machine::human_bytes;
+
+/// What there is to say about jobs that are not yet written down.
+pub struct Outline {
+    name: String,
+    title: String,
+    runs: usize,
+    resources: Resources,
+    jobs: Vec<Line>,
+}
+
+struct Line {
+    task: String,
+    agents: usize,
+    frames: u64,
+    left: u64,
+    memory: u64,
+    device: u64,
+}
+
+impl Outline {
+    /// Of these jobs.
+    pub fn of(experiment: &Experiment, jobs: &[Job], resources: Resources) -> Self {
+        let line = |job: &Job| Line {
+            task: job.run.plan.task.clone(),
+            agents: job.run.plan.agents.len(),
+            frames: job.run.plan.run.frames,
+            left: job.frames_left,
+            memory: job.run.memory.needed,
+            device: job.run.memory.device.as_ref().map_or(0, |device| device.needed),
+        };
+        Outline {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            runs: experiment.runs(),
+            resources,
+            jobs: jobs.iter().map(line).collect(),
+        }
+    }
+
+    /// For people: like jobs in one line.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!("{}: {}", self.name, self.title)];
+        let width = self.jobs.iter().map(|job| job.task.len()).max().unwrap_or(0);
+        let mut from = 0;
+        while from < self.jobs.len() {
+            let first = &self.jobs[from];
+            let alike = |job: &&Line| {
+                (&job.task, job.agents, job.frames) == (&first.task, first.agents, first.frames)
+            };
+            let same = self.jobs[from..].iter().take_while(alike).count();
+            let largest =
+                |of: fn(&Line) -> u64| self.jobs[from..from + same].iter().map(of).max().unwrap_or(0);
+            let gpu = match largest(|job| job.device) {
+                0 => String::new(),
+                bytes => format!(", {} on the GPU", human_bytes(bytes)),
+            };
+            lines.push(format!(
+                "  {:width$}   {same} × {} × {} frames   memory {}{gpu}",
+                first.task,
+                plural(first.agents, "agent"),
+                count(first.frames),
+                human_bytes(largest(|job| job.memory)),
+            ));
+            from += same;
+        }
+        let trained: usize = self.jobs.iter().map(|job| job.agents).sum();
+        let left: u64 = self.jobs.iter().map(|job| job.left).sum();
+        lines.push(format!(
+            "  to train   {} frames in {} ({} of {})",
+            count(left),
+            plural(self.jobs.len(), "job"),
+            trained,
+            plural(self.runs, "run")
+        ));
+        let Resources { cpus, gpus, memory } = self.resources;
+        let gpus = if gpus > 0 { format!("{}, ", plural(gpus, "GPU")) } else { String::new() };
+        lines.push(format!("  each gets  {gpus}{}, {}", plural(cpus, "core"), human_bytes(memory)));
+        lines.join("\n")
+    }
+
+    /// For programs.
+    pub fn json(&self) -> String {
+        let job = |(index, job): (usize, &Line)| {
+            json!({
+                "index": index, "task": job.task, "agents": job.agents, "frames": job.frames, "frames_left": job.left,
+                "memory_bytes": job.memory, "device_memory_bytes": job.device,
+            })
+        };
+        let Resources { cpus, gpus, memory } = self.resources;
+        let plan = json!({
+            "name": self.name, "title": self.title, "runs": self.runs,
+            "jobs": self.jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
+            "each": {"cpus": cpus, "gpus": gpus, "memory_bytes": memory},
+        });
+        serde_json::to_string_pretty(&plan).expect("plain values")
+    }
+}
+
+fn plural(n: usize, what: &str) -> String {
+    format!("{} {what}{}", count(n as u64), if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,174 @@
+//! `spectral job run`: one attempt at one job of a plan. It may be made at any time, on any node, any number of times.
+
+use crate::args::LiveArgs;
+use crate::commands::train::{announce, interrupt, work};
+use crate::failure::{Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
+use crate::output::note;
+use crate::typed::program;
+use spectral_cluster::slurm::{self, HandBack};
+use spectral_cluster::{JobEntry, JobPlan, JobState, JobStatus, StatusWriter, attempt};
+use spectral_train::error::TrainError;
+use spectral_train::plan::Plan;
+use spectral_train::registry::Registry;
+use spectral_train::run_dir::RunDir;
+use spectral_train::trainer::{Resumption, Trainer};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How often a job looks whether the run that it waits for is free.
+const LOOK: Duration = Duration::from_secs(5);
+/// How often it says that it waits.
+const SAY: Duration = Duration::from_secs(60);
+
+/// Brings a job's run to its end, or as far as this process is let.
+pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failure> {
+    let plan = JobPlan::open(folder)?;
+    let job = plan.job(index)?;
+    let wanted = plan.settings(job, registry)?;
+    let mut said: Option<Instant> = None;
+    loop {
+        if is_finished(job, registry)? {
+            note!("job {index}: {} is finished", job.run.display());
+            return Ok(SUCCESS);
+        }
+        match open(&plan, job, &wanted, registry) {
+            Ok(trainer) => return attempt(&plan, job, trainer),
+            // Somebody else works on it. When that one has ended, well or not, there is something to see.
+            Err(TrainError::Busy(why)) => {
+                if said.is_none_or(|last| last.elapsed() >= SAY) {
+                    note!("job {index} waits: {why}");
+                    said = Some(Instant::now());
+                }
+                let until = Instant::now() + LOOK;
+                while Instant::now() < until {
+                    if interrupt().is_cancelled() {
+                        return Ok(hand_back());
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+            Err(error) => {
+                let status = begin(&plan, job, frames_on_disk(job, registry))?;
+                let writer = StatusWriter::new(&plan, index, status)?;
+                return failed(&writer, error.into(), frames_on_disk(job, registry));
+            }
+        }
+    }
+}
+
+/// The run at work, which then is this process's alone.
+fn open(plan: &JobPlan, job: &JobEntry, wanted: &Plan, registry: &Registry) -> Result<Trainer, TrainError> {
+    if !job.run.join("run.toml").exists() {
+        let run = registry.resolve_plan(wanted.clone())?;
+        match Trainer::create(&job.run, run, registry, &plan.command) {
+            // Another process began it between the two looks.
+            Err(TrainError::Usage(_)) if job.run.join("run.toml").exists() => {}
+            created => return created,
+        }
+    }
+    let (_, file) = RunDir::open(&job.run, registry)?;
+    if file.plan.fingerprint() != job.fingerprint {
+        return Err(TrainError::Usage(format!(
+            "{} holds another run than the one that was planned: move it away, or make the plan anew",
+            job.run.display()
+        )));
+    }
+    let how = Resumption {
+        frames: Some(job.frames).filter(|&frames| frames > file.plan.run.frames),
+        threads: wanted.run.threads,
+        device: Some(wanted.run.device),
+        ..Resumption::default()
+    };
+    Trainer::resume(&job.run, registry, how)
+}
+
+/// Whether a job's run is at its planned end, as its directory says.
+fn is_finished(job: &JobEntry, registry: &Registry) -> Result<bool, TrainError> {
+    if !job.run.join("run.toml").exists() {
+        return Ok(false);
+    }
+    let (dir, file) = RunDir::open(&job.run, registry)?;
+    let wanted = file.plan.with(|run| run.frames = run.frames.max(job.frames));
+    Ok(file.plan.fingerprint() == job.fingerprint && dir.finished() && dir.frames_left(&wanted) == 0)
+}
+
+/// Frames of all agents together in the last checkpoint.
+fn frames_on_disk(job: &JobEntry, registry: &Registry) -> u64 {
+    // A directory that cannot be read is no progress; what is wrong with it is said elsewhere.
+    RunDir::open(&job.run, registry)
+        .map_or(0, |(dir, file)| file.plan.agents.iter().map(|agent| dir.frames(&agent.id)).sum())
+}
+
+/// The attempt that begins, unless there were enough.
+fn begin(plan: &JobPlan, job: &JobEntry, frames: u64) -> Result<JobStatus, Failure> {
+    let before = JobStatus::read(plan, job.index);
+    attempt::begin(before.as_ref(), frames).map_err(|reason| {
+        let given_up =
+            before.map(|before| JobStatus { state: JobState::GaveUp, reason: reason.clone(), ..before });
+        // That nobody can be told by this file is no reason to try once more.
+        let _ = given_up.map(|status| status.write(plan, job.index));
+        let again = format!("{} jobs {} --retry", program(), plan.folder().display());
+        Failure {
+            text: format!("job {} is given up: {reason} (`{again}` tries again)", job.index),
+            exit_code: GAVE_UP,
+        }
+    })
+}
+
+fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<u8, Failure> {
+    let frames = |trainer: &mut Trainer| trainer.progress().iter().map(|agent| agent.frames).sum::<u64>();
+    let status = begin(plan, job, frames(&mut trainer))?;
+    note!("job {}, attempt {}: {}", job.index, status.attempts, job.run.display());
+    let writer = StatusWriter::new(plan, job.index, status)?;
+    let outcome = announce(trainer.resolved())
+        .and_then(|()| work(&mut trainer, &LiveArgs { live: None }, Some(&writer)));
+    let frames = frames(&mut trainer);
+    match outcome {
+        Ok(INTERRUPTED) => {
+            writer.end(JobState::Stopped, writer.status().fruitless, frames, "")?;
+            // Before the job is handed back: another node may take it up at once.
+            drop(trainer);
+            Ok(hand_back())
+        }
+        // Agents that were stopped alone are a result, which no further attempt would change.
+        Ok(_) => {
+            writer.end(JobState::Finished, 0, frames, "")?;
+            Ok(SUCCESS)
+        }
+        Err(failure) => {
+            drop(trainer);
+            failed(&writer, failure, frames)
+        }
+    }
+}
+
+/// A failed attempt: the job is put back into the queue, unless it would fail for ever.
+fn failed(writer: &StatusWriter, failure: Failure, frames: u64) -> Result<u8, Failure> {
+    let (fruitless, enough) = attempt::fail(&writer.status(), frames);
+    if failure.exit_code == USAGE || enough {
+        let reason = match enough {
+            true => format!(
+                "{} attempts in a row brought it no further; the last one: {failure}",
+                attempt::MOST_FRUITLESS
+            ),
+            false => failure.to_string(),
+        };
+        writer.end(JobState::GaveUp, fruitless, frames, &reason)?;
+        return Err(Failure { text: format!("given up: {reason}"), exit_code: GAVE_UP });
+    }
+    writer.end(JobState::Failed, fruitless, frames, &failure.to_string())?;
+    note!("error: {failure}");
+    hand_back();
+    Ok(failure.exit_code)
+}
+
+/// Puts a job that has saved back into the queue, and says what became of it.
+fn hand_back() -> u8 {
+    match slurm::hand_back() {
+        HandBack::NoJob => {}
+        HandBack::Requeued => note!("queued again: it goes on when there is a node for it"),
+        HandBack::Ending(state) => note!("Slurm ends this job itself ({state})"),
+        HandBack::Refused(why) => note!("could not be queued again: {why}"),
+    }
+    INTERRUPTED
+}

@@ -1,0 +1,118 @@
+//! `spectral jobs`: how far the jobs of a plan are.
+
+use super::submit_to_slurm;
+use crate::args::JobsArgs;
+use crate::failure::{Failure, GAVE_UP, SUCCESS};
+use crate::output::note;
+use crate::progress::duration;
+use crate::table::Table;
+use serde_json::{Value, json};
+use spectral_cluster::survey::{Row, Standing, survey};
+use spectral_cluster::{JobPlan, JobStatus};
+use spectral_train::registry::Registry;
+
+/// Prints the table; with `--retry` submits what nobody works on.
+pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
+    let plan = JobPlan::open(&args.plan)?;
+    let (rows, unknown) = survey(&plan, registry)?;
+    if args.retry {
+        return retry(&plan, &rows, unknown.as_deref());
+    }
+    let json = args.table.json;
+    let mut table = Table::new(&[
+        "job", "task", "agents", "state", "done", "frames/s", "left", "attempts", "where", "why",
+    ]);
+    for row in &rows {
+        table.row(line(row, json));
+    }
+    table.print(json)?;
+    unknown.iter().for_each(|what| note!("{what}"));
+    if !json {
+        note!("\n{}", summary(&plan, &rows));
+    }
+    let given_up = rows.iter().any(|row| row.standing == Standing::GaveUp);
+    Ok(if given_up { GAVE_UP } else { SUCCESS })
+}
+
+fn line(row: &Row, for_programs: bool) -> Vec<Value> {
+    let left = row.seconds_left();
+    let agents = &row.entry.agents;
+    let shown = match agents.as_slice() {
+        [one] => one.clone(),
+        [first, .., last] => format!("{first} … {last} ({})", agents.len()),
+        [] => String::new(),
+    };
+    vec![
+        json!(row.entry.index),
+        json!(row.entry.task),
+        if for_programs { json!(agents) } else { json!(shown) },
+        json!(row.standing.name()),
+        if for_programs {
+            json!(row.share())
+        } else {
+            json!(format!("{:.0}%", (100.0 * row.share()).floor()))
+        },
+        if for_programs { json!(row.rate) } else { row.rate.map_or(json!(null), |rate| json!(rate.round())) },
+        if for_programs { json!(left) } else { left.map_or(json!(null), |s| json!(duration(s))) },
+        json!(row.attempts),
+        json!(row.place),
+        json!(row.why),
+    ]
+}
+
+/// All jobs in a sentence, and what to do.
+fn summary(plan: &JobPlan, rows: &[Row]) -> String {
+    let all = [
+        Standing::Finished,
+        Standing::Running,
+        Standing::Waiting,
+        Standing::Changing,
+        Standing::Stopped,
+        Standing::Failed,
+        Standing::GaveUp,
+        Standing::NotBegun,
+    ];
+    let of = |standing: Standing| rows.iter().filter(|row| row.standing == standing).count();
+    let words = all.into_iter().filter(|&s| of(s) > 0).map(|s| format!("{} {}", of(s), s.name()));
+    let mut text = format!("{}: {}", plan.name, words.collect::<Vec<_>>().join(", "));
+    // The slowest of those at work; what waits has no rate.
+    let left = rows.iter().filter_map(Row::seconds_left).fold(0.0, f64::max);
+    if left > 0.0 {
+        text += &format!("; those at work have {} left", duration(left));
+    }
+    let folder = plan.folder().display();
+    if rows.iter().any(|row| row.standing.needs_retry()) {
+        text += &format!(
+            "\n`spectral jobs {folder} --retry` submits those that nobody works on and no queue has"
+        );
+    }
+    if rows.iter().any(|row| row.standing == Standing::Finished) {
+        text += &format!("\n`spectral job report {folder}` draws what is there");
+    }
+    text
+}
+
+fn retry(plan: &JobPlan, rows: &[Row], unknown: Option<&str>) -> Result<u8, Failure> {
+    // A queue that does not answer may have them all.
+    if let Some(unknown) = unknown {
+        return Err(Failure::usage(format!("nothing is submitted: {unknown}")));
+    }
+    let again: Vec<usize> =
+        rows.iter().filter(|row| row.standing.needs_retry()).map(|row| row.entry.index).collect();
+    if again.is_empty() {
+        note!("there is nothing to submit: every job is finished, at work or in the queue");
+        return Ok(SUCCESS);
+    }
+    for &index in &again {
+        JobStatus::forget(plan, index)?;
+    }
+    if plan.folder().join("job.sbatch").is_file() {
+        return submit_to_slurm(plan, &again);
+    }
+    note!(
+        "jobs {} may be tried again: start {}/ray_driver.py once more",
+        again.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+        plan.folder().display()
+    );
+    Ok(SUCCESS)
+}

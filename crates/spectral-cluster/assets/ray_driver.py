@@ -1,0 +1,87 @@
+"""Trains the jobs of the plan in this file's folder as tasks of a Ray cluster, and writes the report at the end.
+
+    python ray_driver.py                  # on a machine of the cluster
+    ray job submit -- python .../ray_driver.py
+
+It may be started again at any time: a job that is finished ends at once, any other goes on from its last checkpoint. The
+folder, the program and the run directories must have the same paths on all nodes.
+"""
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+
+import ray
+
+PROGRAM = "{{program}}"
+JOBS = "{{jobs}}"
+CPUS = "{{cpus}}"
+GPUS = "{{gpus}}"
+MEMORY = "{{memory}}"
+
+PLAN = pathlib.Path(__file__).resolve().parent
+# Exit codes of `spectral job run`: what will not come right by itself is not tried again.
+DONE, WRONG, GAVE_UP = 0, 2, 7
+# A job counts its fruitless attempts itself; this only bounds what happens around it.
+MOST_ATTEMPTS = 100
+
+
+def die_with_parent():
+    """Asks the kernel to end the program when the worker that started it dies, so that it saves and lets go of its run."""
+    import ctypes
+    import signal
+
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@ray.remote(num_cpus=CPUS, num_gpus=GPUS, memory=MEMORY, max_retries=0)
+def run(index, attempt):
+    """One attempt at a job; returns its exit code."""
+    environment = {**os.environ, "SPECTRAL_RAY_TASK": f"{index} on {ray.get_runtime_context().get_node_id()[:8]}"}
+    command = [*PROGRAM, "job", "run", str(PLAN), str(index)]
+    with open(PLAN / "logs" / f"{index}.log", "ab") as log:
+        print(f"attempt {attempt}: {' '.join(command)}", file=open(log.fileno(), "w", closefd=False), flush=True)
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=die_with_parent
+        ).returncode
+
+
+def main():
+    ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False)
+    attempts = collections.Counter()
+    under_way = {}
+
+    def start(index):
+        attempts[index] += 1
+        under_way[run.remote(index, attempts[index])] = index
+
+    for index in range(JOBS):
+        start(index)
+    failed = []
+    while under_way:
+        (ended,), _ = ray.wait(list(under_way), num_returns=1)
+        index = under_way.pop(ended)
+        try:
+            code = ray.get(ended)
+            how = f"exit code {code}"
+        except ray.exceptions.RayError as error:
+            # Its node or its worker died: the run goes on elsewhere.
+            code, how = None, type(error).__name__
+        if code == DONE:
+            print(f"job {index}: done ({JOBS - len(under_way) - len(failed)} of {JOBS})", flush=True)
+        elif code in (WRONG, GAVE_UP) or attempts[index] >= MOST_ATTEMPTS:
+            failed.append(index)
+            print(f"job {index}: {how}, not tried again; {PLAN}/logs/{index}.log says why", flush=True)
+        else:
+            print(f"job {index}: {how}, tried again", flush=True)
+            start(index)
+    subprocess.run([*PROGRAM, "job", "report", str(PLAN)], check=True)
+    if failed:
+        sys.exit(f"not finished: {', '.join(map(str, failed))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+//! What Slurm's queue says of a plan's jobs.
+
+use super::{output, submissions};
+use crate::plan::JobPlan;
+use spectral_train::error::TrainError;
+use std::collections::HashMap;
+use std::process::Command;
+
+/// A job in the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// As `squeue` shows it: PENDING, RUNNING, COMPLETING …
+    pub state: String,
+    /// Why it waits, or on which nodes it runs.
+    pub detail: String,
+    /// Its number, as Slurm has it: «array_task».
+    pub id: String,
+}
+
+/// What the queue has of a plan's jobs, by index. Empty if nothing of it was submitted to Slurm.
+pub fn queue(plan: &JobPlan) -> Result<HashMap<usize, Queued>, TrainError> {
+    let arrays: Vec<String> = submissions(plan)?.into_iter().map(|submission| submission.array).collect();
+    if arrays.is_empty() {
+        return Ok(HashMap::new());
+    }
+    // All of the user's jobs: to ask for some that Slurm has forgotten is an error.
+    let text = output(Command::new("squeue").args([
+        "--noheader",
+        "--array",
+        "--me",
+        "--states=all",
+        "--format=%F|%K|%T|%r|%N",
+    ]))?;
+    Ok(read(&text, &arrays))
+}
+
+/// States of jobs that are over.
+const OVER: &[&str] = &[
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+    "REVOKED",
+];
+
+fn read(text: &str, arrays: &[String]) -> HashMap<usize, Queued> {
+    let mut found = HashMap::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.trim().split('|').collect();
+        let [array, index, state, reason, nodes] = fields[..] else { continue };
+        let Ok(number) = index.parse::<usize>() else { continue };
+        if !arrays.iter().any(|own| own == array) || OVER.contains(&state) {
+            continue;
+        }
+        let detail = if state == "PENDING" { reason } else { nodes };
+        let (state, detail, id) = (state.to_string(), detail.to_string(), format!("{array}_{index}"));
+        found.insert(number, Queued { state, detail, id });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_jobs_that_are_not_over_are_found() {
+        let text = "12|0|RUNNING|None|n1\n12|1|PENDING|BeginTime|\n12|2|COMPLETED|None|n2\n13|3|RUNNING|None|n1\n12|N/A|x|y|z\n";
+        let found = read(text, &["12".into()]);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[&0].detail, "n1");
+        assert_eq!((found[&1].detail.as_str(), found[&1].id.as_str()), ("BeginTime", "12_1"));
+    }
+}

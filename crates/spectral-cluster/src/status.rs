@@ -1,0 +1,192 @@
+//! How far one job has come, as the process that works on it says.
+
+use crate::plan::JobPlan;
+use spectral_core::settings::quote;
+use spectral_train::error::TrainError;
+use spectral_train::store::{read_text, write_atomically};
+use spectral_train::trainer::{AgentProgress, Observer};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a job at work writes its status.
+const EVERY: Duration = Duration::from_secs(15);
+
+spectral_core::choices! {
+    /// What became of the last attempt at a job.
+    JobState {
+        /// At work, or killed while it was.
+        Running = "running",
+        /// Asked to stop, and saved.
+        Stopped = "stopped",
+        /// Failed; it may be tried again.
+        Failed = "failed",
+        /// It is not tried again unless somebody says so.
+        GaveUp = "gave up",
+        /// At its end.
+        Finished = "finished",
+    }
+}
+
+/// What the last attempt at a job said of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobStatus {
+    /// What became of it.
+    pub state: JobState,
+    /// Attempts so far, this one included.
+    pub attempts: u64,
+    /// Attempts in a row, before this one, that brought the run no further.
+    pub fruitless: u64,
+    /// Frames of all agents together when the attempt began.
+    pub frames_at_start: u64,
+    /// Frames of all agents together when this was written.
+    pub frames: u64,
+    /// Seconds since the attempt began.
+    pub seconds: f64,
+    /// The machine's name.
+    pub host: String,
+    /// What the scheduler calls the attempt; empty without one.
+    pub scheduler: String,
+    /// Why it failed or was given up.
+    pub reason: String,
+}
+
+impl JobStatus {
+    /// The status of a job that begins: nothing was tried yet.
+    pub(crate) fn new() -> Self {
+        JobStatus {
+            state: JobState::Running,
+            attempts: 0,
+            fruitless: 0,
+            frames_at_start: 0,
+            frames: 0,
+            seconds: 0.0,
+            host: host(),
+            scheduler: scheduler(),
+            reason: String::new(),
+        }
+    }
+
+    /// Reads what the last attempt said. `None` if there was none, or if its file is damaged: it decides no result, and the run
+    /// directory knows how far the run has come.
+    pub fn read(plan: &JobPlan, index: usize) -> Option<Self> {
+        let table: toml::Table = read_text(&file(plan, index)).ok()?.parse().ok()?;
+        let text = |key: &str| table.get(key).and_then(toml::Value::as_str).map(String::from);
+        let count = |key: &str| table.get(key)?.as_integer().and_then(|n| u64::try_from(n).ok());
+        Some(JobStatus {
+            state: spectral_core::settings::Setting::parse(&text("state")?).ok()?,
+            attempts: count("attempts")?,
+            fruitless: count("fruitless")?,
+            frames_at_start: count("frames_at_start")?,
+            frames: count("frames")?,
+            seconds: table.get("seconds")?.as_float()?,
+            host: text("host")?,
+            scheduler: text("scheduler")?,
+            reason: text("reason")?,
+        })
+    }
+
+    /// Writes the status of a job; only who holds the job's run may.
+    pub fn write(&self, plan: &JobPlan, index: usize) -> Result<(), TrainError> {
+        self.write_to(&file(plan, index))
+    }
+
+    fn write_to(&self, path: &Path) -> Result<(), TrainError> {
+        let text = format!(
+            "state = {}\nattempts = {}\nfruitless = {}\nframes_at_start = {}\nframes = {}\nseconds = {:.1}\nhost = {}\n\
+             scheduler = {}\nreason = {}\n",
+            quote(&spectral_core::settings::Setting::show(&self.state)),
+            self.attempts,
+            self.fruitless,
+            self.frames_at_start,
+            self.frames,
+            self.seconds,
+            quote(&self.host),
+            quote(&self.scheduler),
+            quote(&self.reason)
+        );
+        Ok(write_atomically(path, |out| out.write_all(text.as_bytes()))?)
+    }
+
+    /// Forgets earlier attempts, so that a job that was given up is tried again.
+    pub fn forget(plan: &JobPlan, index: usize) -> Result<(), TrainError> {
+        match Self::read(plan, index) {
+            Some(status) if matches!(status.state, JobState::GaveUp | JobState::Failed) => {
+                JobStatus { state: JobState::Stopped, fruitless: 0, reason: String::new(), ..status }
+                    .write(plan, index)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Frames a second of this attempt, all agents together.
+    pub fn rate(&self) -> Option<f64> {
+        let gained = self.frames.checked_sub(self.frames_at_start).filter(|&gained| gained > 0)?;
+        (self.seconds > 0.0).then(|| gained as f64 / self.seconds)
+    }
+}
+
+fn file(plan: &JobPlan, index: usize) -> PathBuf {
+    plan.folder().join("status").join(format!("{index:03}.toml"))
+}
+
+/// This machine's name, as the scheduler knows it.
+fn host() -> String {
+    let named = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
+    let asked =
+        || std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_string());
+    named.or_else(asked).unwrap_or_default()
+}
+
+/// What a scheduler calls this process.
+fn scheduler() -> String {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID"), variable("SLURM_JOB_ID")) {
+        (Some(array), Some(task), _) => format!("slurm {array}_{task}"),
+        (_, _, Some(job)) => format!("slurm {job}"),
+        _ => variable("SPECTRAL_RAY_TASK").map(|task| format!("ray {task}")).unwrap_or_default(),
+    }
+}
+
+/// Keeps a job's status up to date while its population trains.
+pub struct StatusWriter {
+    file: PathBuf,
+    begun: Instant,
+    now: Mutex<(JobStatus, Instant)>,
+}
+
+impl StatusWriter {
+    /// For an attempt that begins now with this status, which is written at once.
+    pub fn new(plan: &JobPlan, index: usize, status: JobStatus) -> Result<Self, TrainError> {
+        status.write(plan, index)?;
+        let begun = Instant::now();
+        Ok(StatusWriter { file: file(plan, index), begun, now: Mutex::new((status, begun)) })
+    }
+
+    /// The last word of the attempt.
+    pub fn end(&self, state: JobState, fruitless: u64, frames: u64, reason: &str) -> Result<(), TrainError> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.0.seconds = self.begun.elapsed().as_secs_f64();
+        (now.0.state, now.0.fruitless, now.0.frames) = (state, fruitless, frames);
+        now.0.reason = reason.into();
+        now.0.write_to(&self.file)
+    }
+
+    /// The status as it is.
+    pub fn status(&self) -> JobStatus {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
+impl Observer for StatusWriter {
+    fn tick(&self, progress: &[AgentProgress]) {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.0.frames = progress.iter().map(|agent| agent.frames).sum();
+        now.0.seconds = self.begun.elapsed().as_secs_f64();
+        if now.1.elapsed() >= EVERY {
+            now.1 = Instant::now();
+            // People like to know; training does not depend on it.
+            let _ = now.0.write_to(&self.file);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! All that is known of a plan's jobs: from their run directories, from what they said last, and from the scheduler's queue.
+
+use crate::plan::{JobEntry, JobPlan};
+use crate::slurm::{self, Queued};
+use crate::status::{JobState, JobStatus};
+use spectral_train::error::TrainError;
+use spectral_train::registry::Registry;
+use spectral_train::run_dir::RunDir;
+use std::collections::HashMap;
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its run is at its end.
+    Finished,
+    /// Somebody works on it.
+    Running,
+    /// The scheduler has it and will start it.
+    Waiting,
+    /// The scheduler ends or moves it.
+    Changing,
+    /// It was asked to stop, and nobody has taken it up since.
+    Stopped,
+    /// The last attempt failed or died, and nobody has taken it up since.
+    Failed,
+    /// It is not tried again by itself.
+    GaveUp,
+    /// Nobody has begun it, and no queue has it.
+    NotBegun,
+}
+
+impl Standing {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::Finished => "finished",
+            Standing::Running => "running",
+            Standing::Waiting => "waiting",
+            Standing::Changing => "changing",
+            Standing::Stopped => "stopped",
+            Standing::Failed => "failed",
+            Standing::GaveUp => "gave up",
+            Standing::NotBegun => "not begun",
+        }
+    }
+
+    /// Whether nothing will come of it unless it is submitted again.
+    pub fn needs_retry(self) -> bool {
+        matches!(self, Standing::Stopped | Standing::Failed | Standing::GaveUp | Standing::NotBegun)
+    }
+}
+
+/// One job, for people.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was planned.
+    pub entry: JobEntry,
+    /// Where it stands.
+    pub standing: Standing,
+    /// Frames of all agents together.
+    pub frames: u64,
+    /// Frames of all agents together that are left; an agent that was stopped has none.
+    pub left: u64,
+    /// Frames a second, all agents together, of a job at work.
+    pub rate: Option<f64>,
+    /// Attempts so far.
+    pub attempts: u64,
+    /// Where it is or was at work, and as what.
+    pub place: String,
+    /// Why it waits, failed or was given up, or which agents were stopped.
+    pub why: String,
+}
+
+impl Row {
+    /// Seconds that a job at work has left.
+    pub fn seconds_left(&self) -> Option<f64> {
+        self.rate.map(|rate| self.left as f64 / rate)
+    }
+
+    /// The share of the work that is done.
+    pub fn share(&self) -> f64 {
+        let all = self.frames + self.left;
+        if all == 0 { 0.0 } else { self.frames as f64 / all as f64 }
+    }
+}
+
+/// One row per job, in order, and what could not be found out.
+pub fn survey(plan: &JobPlan, registry: &Registry) -> Result<(Vec<Row>, Option<String>), TrainError> {
+    // Files tell most of it; a queue that does not answer is no reason to say nothing.
+    let (queued, note) = match slurm::queue(plan) {
+        Ok(queued) => (queued, None),
+        Err(error) => (HashMap::new(), Some(format!("the queue was not asked: {error}"))),
+    };
+    let rows = plan.jobs.iter().map(|entry| row(plan, entry, queued.get(&entry.index), registry));
+    Ok((rows.collect::<Result<_, _>>()?, note))
+}
+
+fn row(
+    plan: &JobPlan,
+    entry: &JobEntry,
+    queued: Option<&Queued>,
+    registry: &Registry,
+) -> Result<Row, TrainError> {
+    let said = JobStatus::read(plan, entry.index);
+    let all = entry.frames.saturating_mul(entry.agents.len() as u64);
+    let (mut frames, mut left, mut finished, mut at_work) = (0, all, false, false);
+    let mut why = String::new();
+    if entry.run.join("run.toml").exists() {
+        let (dir, file) = RunDir::open(&entry.run, registry)?;
+        let wanted = file.plan.with(|run| run.frames = run.frames.max(entry.frames));
+        left = dir.frames_left(&wanted);
+        frames = wanted.agents.iter().map(|agent| dir.frames(&agent.id)).sum();
+        finished = dir.finished() && left == 0;
+        at_work = dir.is_at_work() == Some(true);
+        let stopped = wanted.agents.iter().filter_map(|agent| Some((&agent.id, dir.why_stopped(&agent.id)?)));
+        why =
+            stopped.map(|(id, reason)| format!("{id} was stopped: {reason}")).collect::<Vec<_>>().join("; ");
+    }
+    let standing = standing(finished, at_work, said.as_ref(), queued);
+    let mut place = String::new();
+    if let Some(said) = &said {
+        place = [said.host.as_str(), said.scheduler.as_str()].join(" ").trim().to_string();
+        if matches!(standing, Standing::Failed | Standing::GaveUp) {
+            why = match said.state {
+                JobState::Running => "it ended without a word: killed, or its node died".into(),
+                _ => said.reason.clone(),
+            };
+        }
+        // Newer than the last checkpoint.
+        if standing == Standing::Running && said.frames > frames {
+            left = left.saturating_sub(said.frames - frames);
+            frames = said.frames;
+        }
+    }
+    if let (Standing::Waiting | Standing::Changing, Some(queued)) = (standing, queued) {
+        (place, why) = (format!("slurm {}", queued.id), queued.detail.clone());
+        if standing == Standing::Changing {
+            why = queued.state.to_lowercase();
+        }
+    }
+    let rate = said.as_ref().filter(|_| standing == Standing::Running).and_then(JobStatus::rate);
+    let attempts = said.map_or(0, |said| said.attempts);
+    Ok(Row { entry: entry.clone(), standing, frames, left, rate, attempts, place, why })
+}
+
+fn standing(finished: bool, at_work: bool, said: Option<&JobStatus>, queued: Option<&Queued>) -> Standing {
+    if finished {
+        return Standing::Finished;
+    }
+    if at_work {
+        return Standing::Running;
+    }
+    match (queued.map(|queued| queued.state.as_str()), said.map(|said| said.state)) {
+        // It is being started, or waits for whoever holds its run.
+        (Some("RUNNING" | "CONFIGURING"), _) => Standing::Running,
+        (Some("PENDING" | "REQUEUED" | "SUSPENDED"), _) => Standing::Waiting,
+        (Some(_), _) => Standing::Changing,
+        (None, None) => Standing::NotBegun,
+        (None, Some(JobState::GaveUp)) => Standing::GaveUp,
+        (None, Some(JobState::Failed | JobState::Running)) => Standing::Failed,
+        // A run that was to go further than it is by now.
+        (None, Some(JobState::Stopped | JobState::Finished)) => Standing::Stopped,
+    }
+}
