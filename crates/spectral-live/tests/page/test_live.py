@@ -110,9 +110,10 @@ FINISHED = {}
 def finished(task, frames="3000", agents="spectral,categorical,clipped"):
     """A run of this task that has ended; it is trained when it is first asked for."""
     if task not in FINISHED:
-        name = f"finished-{task}"
-        command("train", "--task", task, "--agents", agents, "--frames", frames, "--out", name, *settings())
-        FINISHED[task] = name
+        # Every test has a folder of its own; this one's serves the later ones, too.
+        run = os.path.join(FOLDER, f"finished-{task}")
+        command("train", "--task", task, "--agents", agents, "--frames", frames, "--out", run, *settings())
+        FINISHED[task] = run
     return FINISHED[task]
 
 
