@@ -8,7 +8,7 @@
 #   slurm.sh wait DIR [SECONDS]       until both nodes are idle (default: at most 60 seconds)
 #   slurm.sh kill-node DIR n1         as if the node lost power: its slurmd, and the jobs on it, get SIGKILL
 #   slurm.sh start-node DIR n1        its power is back: slurmd starts and reports a reboot
-#   slurm.sh hurry DIR                requeued jobs may start now; prints which
+#   slurm.sh hurry DIR                requeued jobs may start in three seconds; prints which
 #   slurm.sh stop DIR                 ends the daemons and all jobs; the folder remains, with the logs
 #
 # Clients find the cluster by SLURM_CONF=DIR/slurm.conf.
@@ -216,12 +216,15 @@ start() {
 }
 
 # Jobs that were requeued and wait for their begin time. One line for each: its id.
+# Not at once: the node revokes the credentials that are as old as the requeue, to the second, and a job that starts in that second FAILS with
+# "Job credential revoked". That is what Slurm's two minutes are for; three seconds suffice when all clocks are one.
 hurry() {
-    local job reason restarts
-    squeue -h -t PENDING -O "JobArrayID:64,Reason:32,RestartCnt:16" | while read -r job reason restarts; do
+    local job reason restarts eligible
+    squeue -h -t PENDING -O "JobArrayID:64,Reason:32,RestartCnt:16,EligibleTime:32" | while read -r job reason restarts eligible; do
         [ "$reason" = BeginTime ] && [ "${restarts:-0}" -gt 0 ] || continue
+        [ "$(date -d "$eligible" +%s 2>/dev/null || echo 9999999999)" -gt $(($(date +%s) + 3)) ] || continue
         # It may have started, or been cancelled, since.
-        if scontrol update JobId="$job" StartTime=now 2>/dev/null; then echo "$job"; fi
+        if scontrol update JobId="$job" StartTime=now+3 >/dev/null 2>&1; then echo "$job"; fi
     done
 }
 
