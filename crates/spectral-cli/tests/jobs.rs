@@ -30,8 +30,12 @@ name = "ponglantis-mini"
 
 /// A folder with the experiment in it.
 fn place() -> Place {
+    place_with(6_000)
+}
+
+fn place_with(frames: u64) -> Place {
     let place = Place::new();
-    std::fs::write(place.path("tiny.toml"), TINY).unwrap();
+    std::fs::write(place.path("tiny.toml"), TINY.replace("6_000", &frames.to_string())).unwrap();
     place
 }
 
@@ -139,9 +143,7 @@ fn a_plan_is_written_once_and_kept_as_it_was() {
 
 #[test]
 fn killed_and_interrupted_jobs_go_on_to_the_same_bits() {
-    let place = place();
-    let text = TINY.replace("frames = 6_000", "frames = 60_000");
-    std::fs::write(place.path("tiny.toml"), text).unwrap();
+    let place = place_with(300_000);
     place.run("reproduce tiny.toml --calibrate 0 --out whole --tasks ponglantis-mini").code(0);
     let plan = plan(&place, "--tasks ponglantis-mini");
     let run = place.path("reproduce/runs/ponglantis-mini");
@@ -191,7 +193,7 @@ fn a_job_that_is_started_twice_is_done_once() {
 
 #[test]
 fn a_job_that_does_not_get_further_is_given_up_until_somebody_tries_again() {
-    let place = place();
+    let place = place_with(200_000);
     let plan = plan(&place, "--tasks exponential-pong-mini");
     let mut child = place.start(&format!("job run {} 0", plan.display()));
     let runs = place.path("reproduce/runs/exponential-pong-mini");
@@ -256,7 +258,7 @@ fn plans_that_are_none_are_refused() {
     for wrong in [
         "--agents-per-job 0",
         "--gpu-memory 80",
-        "--time ''",
+        "--time=",
         "--sbatch=account",
         "--on pbs",
         "--agents-per-job 2 --live",

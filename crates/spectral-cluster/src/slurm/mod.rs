@@ -25,9 +25,8 @@ pub struct Submission {
     pub jobs: Vec<usize>,
 }
 
-/// Writes the scripts of a plan into its folder: `job.sbatch` and `report.sbatch`.
+/// Writes the scripts of a plan into its folder: `job.sbatch` and `report.sbatch`. The options were [checked](Options::check).
 pub fn write_scripts(plan: &JobPlan, program: &[String], options: &Options) -> Result<(), TrainError> {
-    options.check()?;
     for (name, text) in [
         ("job.sbatch", script::job(plan, program, options)),
         ("report.sbatch", script::report(plan, program, options)),

@@ -23,7 +23,7 @@ pub struct Options {
 
 impl Options {
     /// Refuses what would break the script.
-    pub(super) fn check(&self) -> Result<(), TrainError> {
+    pub fn check(&self) -> Result<(), TrainError> {
         for option in &self.more {
             if !option.starts_with('-') || option.contains('\n') {
                 return Err(TrainError::Usage(format!(

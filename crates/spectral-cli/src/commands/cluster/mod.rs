@@ -45,6 +45,13 @@ pub fn submit(
     args: &ClusterArgs,
     registry: &Registry,
 ) -> Result<u8, Failure> {
+    let options = Options {
+        partition: args.partition.clone(),
+        time: args.time.clone(),
+        notice: args.notice,
+        more: args.sbatch.clone(),
+    };
+    options.check()?;
     let gpu = Gpu {
         number: 0,
         name: format!("a GPU of {}", human_bytes(args.gpu_memory)),
@@ -85,12 +92,6 @@ pub fn submit(
     let all: Vec<usize> = plan.jobs.iter().map(|job| job.index).collect();
     match on {
         Scheduler::Slurm => {
-            let options = Options {
-                partition: args.partition.clone(),
-                time: args.time.clone(),
-                notice: args.notice,
-                more: args.sbatch.clone(),
-            };
             slurm::write_scripts(&plan, &words, &options)?;
             if args.no_submit {
                 return Ok(written(&plan, &format!("sbatch --array={} job.sbatch", slurm::ranges(&all))));
