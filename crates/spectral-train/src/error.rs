@@ -16,6 +16,8 @@ pub enum TrainError {
     Data(String),
     /// A run is of a task or a codec that this program does not have.
     Unregistered(String),
+    /// Another process is at work in the run; later it may not be.
+    Busy(String),
     /// A task failed while it was played.
     Task(String),
     /// A device failed.
@@ -23,10 +25,10 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// The process's exit code: 2 for usage, 3 for data, 5 for a device, 6 for a task.
+    /// The process's exit code: 2 for usage and for a run that another process has, 3 for data, 5 for a device, 6 for a task.
     pub fn exit_code(&self) -> u8 {
         match self {
-            TrainError::Usage(_) | TrainError::Unregistered(_) => 2,
+            TrainError::Usage(_) | TrainError::Unregistered(_) | TrainError::Busy(_) => 2,
             TrainError::Store(_) | TrainError::Data(_) => 3,
             TrainError::Device(_) => 5,
             TrainError::Task(_) => 6,
@@ -37,9 +39,10 @@ impl TrainError {
 impl std::fmt::Display for TrainError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            TrainError::Usage(text) | TrainError::Data(text) | TrainError::Unregistered(text) => {
-                f.write_str(text)
-            }
+            TrainError::Usage(text)
+            | TrainError::Data(text)
+            | TrainError::Unregistered(text)
+            | TrainError::Busy(text) => f.write_str(text),
             TrainError::Task(text) => write!(f, "the task failed: {text}"),
             TrainError::Device(text) => write!(f, "the device failed: {text}"),
             TrainError::Store(error) => error.fmt(f),
