@@ -129,6 +129,7 @@ pub fn is_at_work(folder: &Path) -> Option<bool> {
     };
     let seen = Seen::in_folder(folder, 0).ok()?;
     let found = seen.newest.as_ref().and_then(|number| Found::read(folder, *number).ok().flatten());
+    let found = found.filter(|found| found.plain);
     match (flock, &found) {
         // Without a claim, as in runs of version 0.1, the lock says it all.
         (None | Some(Flock::Absent), None) => return None,
