@@ -198,7 +198,7 @@ fn a_figure_over_two_nodes_is_the_same_to_the_bit() {
 /// A requeue by an administrator, a preemption, a node that dies, a warning as before a time limit, one after the other.
 #[test]
 fn whatever_ends_a_job_it_goes_on_to_the_same_bits() {
-    let Some(cluster) = Cluster::start(200_000) else { return };
+    let Some(cluster) = Cluster::start(800_000) else { return };
     let (plan, array) = cluster.submit("");
     // Requeued by somebody: Slurm puts it back itself.
     cluster.wait_for_work(&plan, 0);
@@ -255,7 +255,7 @@ fn what_is_cancelled_stays_so_until_it_is_tried_again() {
 /// A job that fails puts itself back; after three attempts without progress it is given up, and says why.
 #[test]
 fn a_job_that_fails_for_ever_is_given_up() {
-    let Some(cluster) = Cluster::start(150_000) else { return };
+    let Some(cluster) = Cluster::start(800_000) else { return };
     let (plan, array) = cluster.submit("--tasks ponglantis-mini");
     cluster.wait_for_work(&plan, 0);
     let run = std::fs::read_dir(cluster.place.path("reproduce/runs/ponglantis-mini")).unwrap();
@@ -270,4 +270,32 @@ fn a_job_that_fails_for_ever_is_given_up() {
     let why = cluster.rows(&plan)[0]["why"].as_str().unwrap().to_string();
     assert!(why.contains("3 attempts") && why.contains("checkpoint"), "{why}");
     assert_eq!(cluster.log(&plan, 0).matches("error: ").count(), 3, "{}", cluster.log(&plan, 0));
+}
+
+/// Six random moments of the script that does the same for hours: whatever it finds at work is preempted, requeued, told to stop, or
+/// loses its node.
+#[test]
+fn at_random_moments_a_figure_is_disturbed_and_comes_out_the_same() {
+    let Some(cluster) = Cluster::start(400_000) else { return };
+    let (plan, array) = cluster.submit("--agents-per-job 2");
+    let ran = Command::new("python3")
+        .arg(scripts().join("torture.py"))
+        .arg(cluster.folder.path())
+        .args([
+            &array,
+            "--moments",
+            "6",
+            "--seed",
+            "16",
+            "--minutes",
+            "9",
+            "--only",
+            "preempt,requeue,node,term,twice",
+        ])
+        .output()
+        .expect("python3");
+    let (said, complained) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{said}\n{complained}");
+    cluster.wait_for_the_end(&plan, 60);
+    cluster.assert_same_as_here();
 }

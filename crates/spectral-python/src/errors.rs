@@ -12,7 +12,7 @@ pub fn raise(error: TrainError) -> PyErr {
     match error {
         TrainError::Store(StoreError::NotFound { .. }) => PyFileNotFoundError::new_err(text),
         TrainError::Store(StoreError::Io { .. } | StoreError::DiskFull { .. }) => PyOSError::new_err(text),
-        TrainError::Device(_) | TrainError::Task(_) => PyRuntimeError::new_err(text),
+        TrainError::Device(_) | TrainError::Task(_) | TrainError::Busy(_) => PyRuntimeError::new_err(text),
         _ => PyValueError::new_err(text),
     }
 }

@@ -156,7 +156,8 @@ impl Training {
                     return Ok(false);
                 }
             }
-            if let Err(error @ (TrainError::Task(_) | TrainError::Device(_))) = summary {
+            if let Err(error @ (TrainError::Task(_) | TrainError::Device(_) | TrainError::Busy(_))) = summary
+            {
                 // What is in memory is between two checkpoints; whoever goes on goes on from the last one.
                 inner.trainer = None;
                 return Err(Failure::Train(error));

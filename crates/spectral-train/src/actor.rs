@@ -3,6 +3,7 @@
 //! Its learner lives elsewhere: next to it on a CPU ([`AgentRun`](crate::agent_run::AgentRun)), or in a group on a device
 //! ([`DevicePopulation`](crate::pipeline::DevicePopulation)). Both run the same steps through this file.
 
+use crate::claim::Fence;
 use crate::error::TrainError;
 use crate::evaluations::{Evaluations, Saved};
 use crate::events::{Event, Events};
@@ -161,6 +162,13 @@ impl Actor {
             self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.open_files(folder))?;
         }
         Ok(())
+    }
+
+    /// From now on the agent's files are replaced only if the run is still this process's.
+    pub(crate) fn set_fence(&mut self, fence: &Fence) {
+        if let Some(evaluations) = &mut self.evaluations {
+            evaluations.set_fence(fence.clone());
+        }
     }
 
     fn writer(&mut self) -> &mut MetricsWriter {

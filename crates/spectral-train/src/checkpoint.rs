@@ -5,6 +5,7 @@
 //! with a mark and without segments: an agent resumed from it has all that it had learned and an empty replay.
 
 use crate::actor::Actor;
+use crate::claim::Fence;
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::population::{ModelKind, Population};
@@ -12,7 +13,7 @@ use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
     Container, ContainerWriter, SegmentRef, StoreError, append_segments, collect_garbage, load_segments,
-    write_atomically,
+    write_atomically_if,
 };
 use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
@@ -48,6 +49,8 @@ pub struct Checkpoints {
     segments: Vec<Vec<SegmentRef>>,
     /// The checkpoints on disk, the next to be removed first, each with the segments that it needs.
     kept: Vec<(PathBuf, HashSet<String>)>,
+    /// Asked before each file that is made or removed.
+    fence: Fence,
 }
 
 /// A population's state was read.
@@ -78,7 +81,13 @@ impl Checkpoints {
             light,
             segments: vec![Vec::new(); plan.agents.len()],
             kept: Vec::new(),
+            fence: Fence::default(),
         }
+    }
+
+    /// From now on nothing is written, and nothing removed, unless the run is still this process's.
+    pub fn set_fence(&mut self, fence: Fence) {
+        self.fence = fence;
     }
 
     /// Writes the whole population; when it returns, a kill or a power cut loses nothing before this moment.
@@ -87,7 +96,8 @@ impl Checkpoints {
     /// is full does not stay full of half a checkpoint.
     pub fn write(&mut self, population: &mut dyn Population) -> Result<Cost, TrainError> {
         let result = self.try_write(population);
-        if result.is_err() {
+        // In a run that is another's, other checkpoints need the files.
+        if result.is_err() && self.fence.check().is_ok() {
             let _ = collect_garbage(&self.folder, &self.needed());
         }
         result
@@ -101,6 +111,7 @@ impl Checkpoints {
             for (agent, manifest) in segments.iter_mut().enumerate() {
                 let previous = &self.segments[agent];
                 let mut records = population.records(agent);
+                self.fence.check()?;
                 *manifest = append_segments(&self.folder, &self.ids[agent], previous, records.as_mut())
                     .map_err(unread)?;
                 let old: HashSet<&str> = previous.iter().map(|s| s.file.as_str()).collect();
@@ -114,7 +125,7 @@ impl Checkpoints {
             (0..self.ids.len()).map(|agent| population.save_average(agent)).collect::<Result<_, _>>()?;
         let number = self.number + 1;
         let path = self.folder.join(format!("{number:08}{SUFFIX}"));
-        write_atomically(&path, |out| {
+        let whole = |out: &mut dyn std::io::Write| {
             let mut container = ContainerWriter::new(out)?;
             let mut manifest = StateWriter::default();
             manifest.u32(self.fingerprint);
@@ -132,19 +143,22 @@ impl Checkpoints {
                 }
             }
             container.finish()
-        })?;
+        };
+        write_atomically_if(&path, whole, || self.fence.check().map_err(std::io::Error::other))?;
         bytes += path.metadata().map_or(0, |m| m.len());
         // Committed. Only now may anything older go.
         self.number = number;
         self.kept.push((path, segments.iter().flatten().map(|s| s.file.clone()).collect()));
         self.segments = segments;
         while self.kept.len() > KEPT {
+            self.fence.check()?;
             let (old, _) = self.kept.remove(0);
             // A checkpoint that the user keeps elsewhere is the user's.
             if old.parent() == Some(&self.folder) {
                 std::fs::remove_file(&old).map_err(|e| StoreError::io(&old, "remove", e))?;
             }
         }
+        self.fence.check()?;
         collect_garbage(&self.folder, &self.needed())?;
         Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes })
     }

@@ -56,15 +56,27 @@ impl Control {
         *self.paused()
     }
 
+    /// Ends the training at the next step for a reason that is not the user's.
+    pub(crate) fn halt(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+        self.0.changed.notify_all();
+    }
+
+    /// Forgets that another training was [halted](Control::halt).
+    pub(crate) fn forget_halt(&self) {
+        let paused = self.paused();
+        self.0.stop.store(*paused || self.is_cancelled(), Ordering::Relaxed);
+    }
+
     /// What a population watches.
     pub(crate) fn stop_flag(&self) -> &AtomicBool {
         &self.0.stop
     }
 
-    /// Waits while the run is paused and not cancelled.
-    pub(crate) fn wait_while_paused(&self) {
+    /// Waits while the run is paused, not cancelled and not `over` for another reason.
+    pub(crate) fn wait_while_paused(&self, over: impl Fn() -> bool) {
         let mut paused = self.paused();
-        while *paused && !self.is_cancelled() {
+        while *paused && !self.is_cancelled() && !over() {
             // Not for ever: cancelling takes no lock, so that it may come from anywhere.
             let wait = std::time::Duration::from_millis(50);
             paused = self.0.changed.wait_timeout(paused, wait).unwrap_or_else(PoisonError::into_inner).0;

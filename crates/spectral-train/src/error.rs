@@ -16,16 +16,16 @@ pub enum TrainError {
     Data(String),
     /// A run is of a task or a codec that this program does not have.
     Unregistered(String),
+    /// Another process is at work in the run; later it may not be.
+    Busy(String),
     /// A task failed while it was played.
     Task(String),
     /// A device failed.
     Device(String),
-    /// Another process is at work in the run.
-    Busy(String),
 }
 
 impl TrainError {
-    /// The process's exit code: 2 for usage, 3 for data, 5 for a device, 6 for a task.
+    /// The process's exit code: 2 for usage and for a run that another process has, 3 for data, 5 for a device, 6 for a task.
     pub fn exit_code(&self) -> u8 {
         match self {
             TrainError::Usage(_) | TrainError::Unregistered(_) | TrainError::Busy(_) => 2,

@@ -3,6 +3,7 @@
 //! An evaluation that is still to be played is part of the agent's state, with the copy of the model that it needs. So none is
 //! lost or played twice, whenever the process is killed, and no checkpoint waits for one.
 
+use crate::claim::Fence;
 use crate::error::TrainError;
 use crate::frozen_games::{Request, Row};
 use crate::model_file::{self, Model};
@@ -42,6 +43,7 @@ pub(crate) struct Evaluations {
     pending: VecDeque<Arc<Request>>,
     best: Option<Best>,
     table: Table,
+    fence: Fence,
 }
 
 /// The model with the highest mean score so far; of equal ones the last.
@@ -72,8 +74,14 @@ impl Evaluations {
                 pending: VecDeque::new(),
                 best: None,
                 table: Table::Closed,
+                fence: Fence::default(),
             })
         })
+    }
+
+    /// From now on the best model is replaced only if the run is still this process's.
+    pub(crate) fn set_fence(&mut self, fence: Fence) {
+        self.fence = fence;
     }
 
     /// Whether one is due after so many steps, of which the last is number `end`.
@@ -123,7 +131,10 @@ impl Evaluations {
             }
         }
         match improved {
-            true => write_best(&self.run, folder, self.best.as_ref()),
+            true => {
+                self.fence.check()?;
+                write_best(&self.run, folder, self.best.as_ref())
+            }
             false => Ok(()),
         }
     }

@@ -7,6 +7,7 @@
 pub mod actor;
 pub mod agent_run;
 pub mod checkpoint;
+pub mod claim;
 pub mod config;
 pub mod control;
 pub mod cpu_population;

@@ -1,5 +1,6 @@
 //! The run directory: made once, never clobbered, and enough to go on from.
 
+use crate::claim::{self, RunLock};
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
 use crate::model_file;
@@ -7,13 +8,9 @@ use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
-use crate::store::{
-    StoreError, is_temporary, open_or_create_plain, open_plain, read_text, sweep_temporaries,
-    write_atomically,
-};
+use crate::store::{StoreError, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically};
 use spectral_core::settings::quote;
 use std::fmt::Write as _;
-use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -51,10 +48,6 @@ pub struct AgentState {
     pub stopped: Option<String>,
 }
 
-/// The file that the process at work in a run holds locked. The system lets go of the lock when the process ends,
-/// however it ends; the file stays.
-const LOCK: &str = ".lock";
-
 /// A file that leads to the run's live page while there is one.
 pub const LIVE_FILE: &str = "live.html";
 
@@ -72,7 +65,7 @@ impl RunDir {
         run: &ResolvedRun,
         registry: &Registry,
         command: &str,
-    ) -> Result<(Self, File), TrainError> {
+    ) -> Result<(Self, RunLock), TrainError> {
         // What a process killed before it had written `run.toml` left behind is nothing worth keeping.
         Self::check_free(path)?;
         let dir = RunDir { path: path.into() };
@@ -86,8 +79,8 @@ impl RunDir {
             return Err(unfit("some setting does not read back as it is written".into()));
         }
         std::fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
-        // Of two processes that begin a run here at once, one gets the lock; the other has written nothing.
-        let lock = dir.take_lock()?;
+        // Of two processes that begin a run here at once, one gets the run; the other has written nothing.
+        let lock = RunLock::take(path)?;
         Self::check_free(path)?;
         // First, so that a run killed from here on can be resumed.
         write_atomically(&path.join("run.toml"), |out| out.write_all(text.as_bytes()))?;
@@ -95,9 +88,9 @@ impl RunDir {
         Ok((dir, lock))
     }
 
-    /// Refuses a folder that holds something already. A lock and what a killed process left half-written do not count.
+    /// Refuses a folder that holds something already. Locks, claims and what a killed process left half-written do not count.
     fn check_free(path: &Path) -> Result<(), TrainError> {
-        let counts = |name: &str| name != LOCK && !is_temporary(name);
+        let counts = |name: &str| !claim::is_part_of(name) && !is_temporary(name);
         let occupied = std::fs::read_dir(path)
             .is_ok_and(|entries| entries.flatten().any(|e| counts(&e.file_name().to_string_lossy())));
         match occupied {
@@ -109,26 +102,34 @@ impl RunDir {
         }
     }
 
-    /// Takes the run for this process alone, for as long as the file is kept, and makes its folders.
+    /// Takes the run for this process alone, for as long as the lock is kept, and makes its folders. [`TrainError::Busy`] if another
+    /// process has it; nothing has changed then.
     ///
     /// Two processes that train the same run would write into each other's files.
-    pub fn lock(&self) -> Result<File, TrainError> {
-        let lock = self.take_lock()?;
+    pub fn lock(&self) -> Result<RunLock, TrainError> {
+        let lock = RunLock::take(&self.path)?;
         self.make_folders()?;
+        if lock.predecessor_may_live() {
+            self.replace_growing_files()?;
+        }
         Ok(lock)
     }
 
-    fn take_lock(&self) -> Result<File, TrainError> {
-        let path = self.path.join(LOCK);
-        let file = open_or_create_plain(&path).map_err(|e| StoreError::io(&path, "lock", e))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(TrainError::Busy(format!(
-                "another process is at work in {}: wait until it ends, or stop it with Ctrl-C",
-                self.path.display()
-            ))),
-            // Some file systems have no locks: worth a risk that only two processes at once would run.
-            Err(TryLockError::Error(_)) | Ok(()) => Ok(file),
+    /// Puts a copy in place of each file that grows row by row. A process that has lost the run, and does not know it yet, has the
+    /// files open that were there before: its next rows go to those, which have no names any more.
+    fn replace_growing_files(&self) -> Result<(), TrainError> {
+        let agents = self.path.join("agents");
+        let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for file in entries(&agents).flat_map(|agent| entries(&agent.path())) {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let grows = name.ends_with(".csv") || name.starts_with("events.out.");
+            if grows && file.file_type().is_ok_and(|kind| kind.is_file()) {
+                let path = file.path();
+                let mut old = open_plain(&path).map_err(|e| StoreError::io(&path, "read", e))?;
+                write_atomically(&path, |out| std::io::copy(&mut old, out).map(drop))?;
+            }
         }
+        Ok(())
     }
 
     fn make_folders(&self) -> Result<(), TrainError> {
@@ -222,14 +223,9 @@ impl RunDir {
         all.into_iter().find(|status| written == Some(status.name())).unwrap_or(Status::Running)
     }
 
-    /// Whether a process trains here now; `None` where the file system cannot tell.
+    /// Whether a process trains here now, on this machine or another; `None` where nothing tells.
     pub fn is_at_work(&self) -> Option<bool> {
-        let file = open_plain(&self.path.join(LOCK)).ok()?;
-        match file.try_lock_shared() {
-            Ok(()) => Some(false),
-            Err(TryLockError::WouldBlock) => Some(true),
-            Err(TryLockError::Error(_)) => None,
-        }
+        claim::is_at_work(&self.path)
     }
 
     /// Where the run was last trained, as `run.toml` names it: `cpu`, or a GPU with its precision in brackets.

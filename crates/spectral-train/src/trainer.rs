@@ -1,6 +1,7 @@
 //! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
 use crate::checkpoint::{Checkpoints, Loaded};
+use crate::claim::RunLock;
 use crate::control::Control;
 use crate::cpu_population::{CpuPopulation, threads};
 use crate::devices::{Chosen, DeviceChoice};
@@ -16,7 +17,6 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
 use spectral_core::bytes::StateWriter;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub struct Trainer {
     seconds_before: f64,
     control: Control,
     /// Keeps other processes out of the folder.
-    _lock: File,
+    lock: RunLock,
 }
 
 impl Trainer {
@@ -123,8 +123,7 @@ impl Trainer {
             run.notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
         }
         let seconds_before = dir.seconds();
-        let control = Control::default();
-        Ok(Trainer { dir, run, population, checkpoints, seconds_before, control, _lock: lock })
+        Ok(Self::of(dir, run, population, checkpoints, seconds_before, lock))
     }
 
     fn fresh(
@@ -132,15 +131,30 @@ impl Trainer {
         run: ResolvedRun,
         mut population: Box<dyn Population>,
         light: bool,
-        lock: File,
+        lock: RunLock,
     ) -> Result<Self, TrainError> {
         for (number, agent) in run.plan.agents.iter().enumerate() {
             let columns = population.metric_columns(number);
             population.actor(number).create_files(&dir.agent(&agent.id), &columns)?;
         }
         let checkpoints = Checkpoints::new(&dir, &run.plan, light);
-        let control = Control::default();
-        Ok(Trainer { dir, run, population, checkpoints, seconds_before: 0.0, control, _lock: lock })
+        Ok(Self::of(dir, run, population, checkpoints, 0.0, lock))
+    }
+
+    fn of(
+        dir: RunDir,
+        mut run: ResolvedRun,
+        mut population: Box<dyn Population>,
+        mut checkpoints: Checkpoints,
+        seconds_before: f64,
+        lock: RunLock,
+    ) -> Self {
+        run.notes.extend_from_slice(lock.notes());
+        checkpoints.set_fence(lock.fence());
+        for agent in 0..population.len() {
+            population.actor(agent).set_fence(&lock.fence());
+        }
+        Trainer { dir, run, population, checkpoints, seconds_before, control: Control::default(), lock }
     }
 
     /// The run's plan.
@@ -173,6 +187,11 @@ impl Trainer {
         self.control = control;
     }
 
+    /// Whether another process has taken the run over: then nothing of it is this process's to write any more.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.lock.confirm(), Err(TrainError::Busy(_)))
+    }
+
     /// Plans another end, to which [`run`](Trainer::run) then goes on. No agent may be past it.
     pub fn set_end(&mut self, frames: u64) -> Result<(), TrainError> {
         let reached = self.progress().iter().map(|agent| agent.frames).max().unwrap_or(0).max(1);
@@ -181,6 +200,7 @@ impl Trainer {
                 "the run's end can be at {reached} frames, where it is now, up to {MAX_FRAMES}, not at {frames}"
             )));
         }
+        self.lock.confirm()?;
         self.dir.extend(&mut self.run.plan, frames)
     }
 
@@ -220,7 +240,22 @@ impl Trainer {
     }
 
     /// [`run`](Trainer::run), watched by somebody.
+    ///
+    /// If another process has taken the run over meanwhile, which may happen to one of which nothing was heard for a while, it ends
+    /// with [`TrainError::Busy`] and writes nothing more.
     pub fn run_watched(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
+        self.control.forget_halt();
+        self.lock.watch(Some(&self.control));
+        let result = self.work(observer);
+        self.lock.watch(None);
+        // Whatever else goes wrong may be what a process sees whose run is another's.
+        result.map_err(|error| match self.lock.confirm() {
+            Err(lost @ TrainError::Busy(_)) => lost,
+            _ => error,
+        })
+    }
+
+    fn work(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
         let start = Instant::now();
         self.write_state(Status::Running, self.seconds_before)?;
         let frames = self.run.plan.run.frames;
@@ -228,6 +263,7 @@ impl Trainer {
             let due = Instant::now() + Duration::from_secs_f64(self.run.plan.run.checkpoint_seconds);
             let interrupt = self.control.stop_flag();
             self.population.train(TrainSlice { frames, due, interrupt, observer })?;
+            self.lock.confirm()?;
             let cost = self.checkpoints.write(self.population.as_mut())?;
             observer.checkpoint(cost);
             let seconds = self.seconds_before + start.elapsed().as_secs_f64();
@@ -244,7 +280,7 @@ impl Trainer {
             if status != Status::Running {
                 return Ok(TrainSummary { status, seconds, agents: self.progress() });
             }
-            self.control.wait_while_paused();
+            self.control.wait_while_paused(|| self.lock.is_lost());
         }
     }
 
@@ -269,6 +305,7 @@ impl Trainer {
             }
         };
         match error {
+            TrainError::Busy(_) => "the other process goes on with it from its last checkpoint".into(),
             TrainError::Device(_) => {
                 saved
                     + ", and with --device cpu it goes on without that device (`nvidia-smi` and the system's log say \
@@ -289,6 +326,7 @@ impl Trainer {
             }
         };
         let agents: Vec<AgentState> = (0..self.run.plan.agents.len()).map(state).collect();
+        self.lock.confirm()?;
         self.dir.write_state(status, seconds, &agents)
     }
 
@@ -296,6 +334,7 @@ impl Trainer {
         for number in 0..self.run.plan.agents.len() {
             let (model, frames) = self.model(number)?;
             let folder = self.dir.agent(&self.run.plan.agents[number].id);
+            self.lock.confirm()?;
             model_file::write(&folder, &self.run, number, frames, &model)?;
             let mut average = StateWriter::default();
             let kept = self.population.save_model(number, ModelKind::Average, &mut average)?;

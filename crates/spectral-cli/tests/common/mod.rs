@@ -116,7 +116,7 @@ pub fn snapshot(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 walk(root, &path, files);
-            } else if path.file_name().unwrap() != ".lock" {
+            } else if !spectral_train::claim::is_part_of(&path.file_name().unwrap().to_string_lossy()) {
                 let name = path.strip_prefix(root).unwrap().display().to_string();
                 files.insert(name, std::fs::read(&path).unwrap());
             }

@@ -29,7 +29,16 @@ pub fn write_atomically(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), StoreError> {
-    write_and_rename(path, bytes)?;
+    write_atomically_if(path, bytes, || Ok(()))
+}
+
+/// Like [`write_atomically`]; nothing changes unless `allowed`, which is asked last, agrees.
+pub(crate) fn write_atomically_if(
+    path: &Path,
+    bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    allowed: impl FnOnce() -> io::Result<()>,
+) -> Result<(), StoreError> {
+    write_and_rename_if(path, bytes, allowed)?;
     sync_folder(folder_of(path))
 }
 
@@ -39,13 +48,48 @@ pub(super) fn write_and_rename(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), StoreError> {
+    write_and_rename_if(path, bytes, || Ok(()))
+}
+
+fn write_and_rename_if(
+    path: &Path,
+    bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    allowed: impl FnOnce() -> io::Result<()>,
+) -> Result<(), StoreError> {
     let temporary = Temporary::beside(path);
     let failed = |doing| move |e| StoreError::io(path, doing, e);
     let file = File::create_new(&temporary.0).map_err(failed("create"))?;
     let mut out = BufWriter::with_capacity(1 << 16, file);
     bytes(&mut out).and_then(|()| out.flush()).map_err(failed("write"))?;
     out.get_ref().sync_all().map_err(failed("sync"))?;
+    allowed().map_err(failed("write"))?;
     fs::rename(&temporary.0, path).map_err(failed("rename the temporary file to"))
+}
+
+/// Makes a file that is not there yet, with its content: [`AlreadyExists`](io::ErrorKind::AlreadyExists) if it is. Of several
+/// processes, on whichever machines, one succeeds. Nobody sees it half-written, unless the file system has no hard links.
+pub(crate) fn create_exclusively(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let write = |mut file: File| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    let temporary = Temporary::beside(path);
+    write(File::create_new(&temporary.0)?)?;
+    match fs::hard_link(&temporary.0, path) {
+        Err(e) if !matches!(e.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            write(File::create_new(path)?)
+        }
+        linked => linked,
+    }
+}
+
+/// What time it is for whoever stamps the files in a folder: on a shared file system, its server.
+pub(crate) fn folder_time(folder: &Path) -> io::Result<std::time::SystemTime> {
+    let temporary = Temporary::beside(&folder.join("time"));
+    let mut file = File::create_new(&temporary.0)?;
+    // On a full disk the moment of creation must do.
+    let _ = file.write_all(b"x").and_then(|()| file.sync_all());
+    file.metadata()?.modified()
 }
 
 /// Makes the names in a folder as durable as the files themselves.

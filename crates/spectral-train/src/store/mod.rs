@@ -16,7 +16,7 @@ pub mod segments;
 mod tensor_header;
 pub mod tensorboard;
 
-pub(crate) use atomic::{is_temporary, sync_folder};
+pub(crate) use atomic::{create_exclusively, folder_time, is_temporary, sync_folder, write_atomically_if};
 pub use atomic::{sweep_temporaries, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};

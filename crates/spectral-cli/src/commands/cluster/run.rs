@@ -32,7 +32,11 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
             return Ok(SUCCESS);
         }
         match open(&plan, job, &wanted, registry) {
-            Ok(trainer) => return attempt(&plan, job, trainer),
+            Ok(trainer) => {
+                if let Some(code) = attempt(&plan, job, trainer)? {
+                    return Ok(code);
+                }
+            }
             // Somebody else works on it. When that one has ended, well or not, there is something to see.
             Err(TrainError::Busy(why)) => {
                 if said.is_none_or(|last| last.elapsed() >= SAY) {
@@ -115,7 +119,8 @@ fn begin(plan: &JobPlan, job: &JobEntry, frames: u64) -> Result<JobStatus, Failu
     })
 }
 
-fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<u8, Failure> {
+/// Trains; `None` if another process has taken the run over meanwhile.
+fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<Option<u8>, Failure> {
     let frames = |trainer: &mut Trainer| trainer.progress().iter().map(|agent| agent.frames).sum::<u64>();
     let status = begin(plan, job, frames(&mut trainer))?;
     note!("job {}, attempt {}: {}", job.index, status.attempts, job.run.display());
@@ -128,16 +133,21 @@ fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<u8, F
             writer.end(JobState::Stopped, writer.status().fruitless, frames, "")?;
             // Before the job is handed back: another node may take it up at once.
             drop(trainer);
-            Ok(hand_back())
+            Ok(Some(hand_back()))
         }
         // Agents that were stopped alone are a result, which no further attempt would change.
         Ok(_) => {
             writer.end(JobState::Finished, 0, frames, "")?;
-            Ok(SUCCESS)
+            Ok(Some(SUCCESS))
+        }
+        // Its status is the other's to write, too.
+        Err(failure) if trainer.is_lost() => {
+            note!("{failure}");
+            Ok(None)
         }
         Err(failure) => {
             drop(trainer);
-            failed(&writer, failure, frames)
+            failed(&writer, failure, frames).map(Some)
         }
     }
 }

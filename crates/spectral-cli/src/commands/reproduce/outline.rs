@@ -6,11 +6,11 @@ use crate::output::note;
 use crate::progress::duration;
 use crate::table::count;
 use serde_json::json;
+use spectral_train::claim::is_at_work;
 use spectral_train::experiment::forecast::{Forecast, calibrate};
 use spectral_train::experiment::{Experiment, Job, RunIndex, Work};
 use spectral_train::machine::human_bytes;
 use spectral_train::registry::Registry;
-use std::fs::File;
 use std::path::Path;
 
 /// Below this a trial says nothing.
@@ -183,11 +183,11 @@ fn plural(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{} {what}s", count(n as u64)) }
 }
 
-/// Removes trials that a killed process left; one that is at work holds its lock.
+/// Removes trials that a killed process left; one that is at work, here or on another machine, has its folder.
 pub fn sweep_trials(out: &Path) {
     let entries = std::fs::read_dir(out).into_iter().flatten().flatten();
     for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(TRIAL)) {
-        let free = File::open(entry.path().join(".lock")).map_or(true, |lock| lock.try_lock().is_ok());
+        let free = !entry.path().join(".lock").exists() || is_at_work(&entry.path()) == Some(false);
         if free {
             // In nobody's way: not worth failing for.
             let _ = std::fs::remove_dir_all(entry.path());

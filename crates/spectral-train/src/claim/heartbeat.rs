@@ -1,0 +1,215 @@
+//! The holder's side of a claim: it touches the file, looks whether it is still the newest, and lets go of it at the end.
+
+use super::identity::Identity;
+use super::record::{self, Found, Record, Seen};
+use crate::control::Control;
+use crate::error::TrainError;
+use crate::store::StoreError;
+use std::fs::{File, OpenOptions};
+use std::io::{Result, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What those share who hold a claim and those who ask whether it holds.
+#[derive(Debug)]
+struct Shared {
+    folder: PathBuf,
+    number: u64,
+    record: Mutex<Record>,
+    /// The locked file.
+    lock: File,
+    /// Who has the run now, once it is lost.
+    lost: Mutex<Option<String>>,
+    /// What is stopped then.
+    control: Mutex<Option<Control>>,
+    over: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Asks whether a run is still this process's. The default one always says yes, for those who write where nobody else does.
+#[derive(Clone, Debug, Default)]
+pub struct Fence(Option<Arc<Shared>>);
+
+impl Fence {
+    /// Fails if the run is lost. What comes at once after it may be written.
+    ///
+    /// ```
+    /// spectral_train::claim::Fence::default().check()?;
+    /// # Ok::<(), spectral_train::error::TrainError>(())
+    /// ```
+    pub fn check(&self) -> std::result::Result<(), TrainError> {
+        match &self.0 {
+            Some(shared) => shared.check(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A claim that is kept alive by a thread until it is dropped.
+#[derive(Debug)]
+pub(super) struct Heart {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heart {
+    /// Keeps a claim that was just taken.
+    pub fn start(folder: &Path, number: u64, record: Record, lock: File, beat: Duration) -> Self {
+        let shared = Arc::new(Shared {
+            folder: folder.into(),
+            number,
+            record: Mutex::new(record),
+            lock,
+            lost: Mutex::default(),
+            control: Mutex::default(),
+            over: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let kept = shared.clone();
+        let work = move || {
+            while kept.wait(beat) {
+                kept.beat();
+            }
+        };
+        // Without the thread a claim grows old; the checks before each write still hold.
+        let thread = std::thread::Builder::new().name("claim".into()).spawn(work).ok();
+        Heart { shared, thread }
+    }
+
+    pub fn fence(&self) -> Fence {
+        Fence(Some(self.shared.clone()))
+    }
+
+    pub fn is_lost(&self) -> bool {
+        guard(&self.shared.lost).is_some()
+    }
+
+    pub fn watch(&self, control: Option<&Control>) {
+        *guard(&self.shared.control) = control.cloned();
+        if let (Some(control), true) = (control, guard(&self.shared.lost).is_some()) {
+            control.halt();
+        }
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        // A child that was forked has a copy of this, but neither the thread nor the run.
+        if guard(&self.shared.record).identity.process != std::process::id() {
+            return;
+        }
+        *guard(&self.shared.over) = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if guard(&self.shared.lost).is_none() {
+            guard(&self.shared.record).released = true;
+            // If that fails, others wait until the claim is old.
+            let _ = self.shared.rewrite();
+        }
+        let _ = self.shared.lock.unlock();
+    }
+}
+
+impl Shared {
+    /// Waits for the next beat; false if there is none.
+    fn wait(&self, beat: Duration) -> bool {
+        let over = guard(&self.over);
+        let waited = self.changed.wait_timeout_while(over, beat, |over| !*over);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn beat(&self) {
+        if self.check().is_err() {
+            // Again, in case that somebody has let the training go on.
+            if let (Some(control), true) = (&*guard(&self.control), guard(&self.lost).is_some()) {
+                control.halt();
+            }
+            return;
+        }
+        {
+            let mut record = guard(&self.record);
+            record.beat += 1;
+            // A lock that a dead machine had may have gone by now.
+            if !record.flock && self.lock.try_lock().is_ok() {
+                record.flock = true;
+            }
+        }
+        // Whatever is wrong may pass before anybody takes the run.
+        let _ = self.rewrite();
+    }
+
+    /// Writes the own file anew, if it is there still: once it was removed, it must not come back.
+    fn rewrite(&self) -> Result<()> {
+        let path = record::path(&self.folder, self.number);
+        if !self.is_own()? {
+            return Ok(());
+        }
+        let mut file = OpenOptions::new().write(true).open(&path)?;
+        let text = guard(&self.record).text();
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        #[cfg(unix)]
+        if written.is_err() {
+            // A disk that is full. The time is what counts, and it is the server's, as that of a write.
+            use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
+            let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+            let _ = rustix::fs::futimens(&file, &Timestamps { last_access: now, last_modification: now });
+        }
+        written
+    }
+
+    fn is_own(&self) -> Result<bool> {
+        let found = Found::read(&self.folder, self.number)?;
+        let record = guard(&self.record);
+        Ok(found.is_some_and(|found| found.plain && found.is(&record)))
+    }
+
+    fn check(&self) -> std::result::Result<(), TrainError> {
+        if let Some(lost) = &*guard(&self.lost) {
+            return Err(TrainError::Busy(lost.clone()));
+        }
+        let failed = |doing| move |e| StoreError::io(&self.folder, doing, e);
+        // Opening a file asks the server; a listing may come from a cache. So the own file is asked for, which whoever takes over
+        // removes, and the listing tells the rest.
+        let own = self.is_own().map_err(failed("read the claims in"))?;
+        let seen = match own {
+            true => Seen::in_folder(&self.folder, 0).map_err(failed("list"))?,
+            false => Seen::in_folder(&self.folder, 0).unwrap_or_default(),
+        };
+        if own && seen.newest.is_none_or(|newest| newest <= self.number) {
+            return Ok(());
+        }
+        let newer = seen.newest.filter(|&newest| newest > self.number);
+        Err(TrainError::Busy(self.lose(newer)))
+    }
+
+    /// Notes that the run is another's, and stops the training.
+    fn lose(&self, newer: Option<u64>) -> String {
+        let found = newer.and_then(|number| Found::read(&self.folder, number).ok().flatten());
+        let record = guard(&self.record).clone();
+        let by = match (newer, found.and_then(|found| found.record)) {
+            (None, _) => "its claim was removed".to_string(),
+            (Some(_), None) => "another process has taken it over".to_string(),
+            (Some(_), Some(other)) => format!("{} has taken it over", other.who(&record)),
+        };
+        let Identity { process, .. } = record.identity;
+        let text = format!(
+            "process {process} has lost the run in {} and writes nothing more there: {by}, as others may once nothing was heard \
+             of a process for {} s",
+            self.folder.display(),
+            super::STALE.as_secs()
+        );
+        guard(&self.lost).get_or_insert(text.clone());
+        if let Some(control) = &*guard(&self.control) {
+            control.halt();
+        }
+        text
+    }
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
