@@ -105,12 +105,16 @@ impl Cluster {
         ran.json().as_array().unwrap().clone()
     }
 
-    /// Waits until a job is at work and has saved something.
-    fn wait_for_work(&self, plan: &Path, job: usize) {
-        let row = || self.rows(plan).remove(job);
-        self.wait(plan, &format!("work on job {job}"), 120, || {
-            let row = row();
-            row["state"] == "running" && row["done"].as_f64().unwrap() > 0.0
+    /// Waits until a job is at work for so many times, and has got further than before.
+    fn wait_for_work(&self, plan: &Path, job: usize, attempt: u64) {
+        let mut before = None;
+        self.wait(plan, &format!("attempt {attempt} at job {job}"), 120, || {
+            let row = self.rows(plan).remove(job);
+            if row["state"] != "running" || row["attempts"].as_u64() < Some(attempt) {
+                return false;
+            }
+            let done = row["done"].as_f64().unwrap();
+            done > *before.get_or_insert(done)
         });
     }
 
@@ -201,25 +205,25 @@ fn whatever_ends_a_job_it_goes_on_to_the_same_bits() {
     let Some(cluster) = Cluster::start(800_000) else { return };
     let (plan, array) = cluster.submit("");
     // Requeued by somebody: Slurm puts it back itself.
-    cluster.wait_for_work(&plan, 0);
+    cluster.wait_for_work(&plan, 0, 1);
     cluster.client(&format!("scontrol requeue {array}_0"));
     cluster.wait(&plan, "the end of an attempt", 60, || {
         cluster.log(&plan, 0).contains("Slurm ends this job itself")
     });
     // A warning as before the time limit: it puts itself back.
-    cluster.wait_for_work(&plan, 0);
+    cluster.wait_for_work(&plan, 0, 2);
     cluster.client(&format!("scancel --signal=TERM --batch {array}_0"));
     cluster
         .wait(&plan, "a job that hands itself back", 60, || cluster.log(&plan, 0).contains("queued again"));
     // Preempted on whichever node is free to be taken.
-    cluster.wait_for_work(&plan, 0);
-    cluster.wait_for_work(&plan, 1);
+    cluster.wait_for_work(&plan, 0, 3);
+    cluster.wait_for_work(&plan, 1, 1);
     let ended = |job| cluster.log(&plan, job).matches("Slurm ends this job itself").count();
     let before = ended(0) + ended(1);
     cluster.client("sbatch --partition=urgent --output=/dev/null --wrap true");
     cluster.wait(&plan, "a preemption", 60, || ended(0) + ended(1) > before);
     // A node loses power, and comes back.
-    cluster.wait_for_work(&plan, 1);
+    cluster.wait_for_work(&plan, 1, 1);
     let node = cluster.rows(&plan)[1]["where"].as_str().unwrap().split(' ').next().unwrap().to_string();
     cluster.script(&["kill-node", &node]);
     std::thread::sleep(Duration::from_secs(3));
@@ -234,7 +238,7 @@ fn whatever_ends_a_job_it_goes_on_to_the_same_bits() {
 fn what_is_cancelled_stays_so_until_it_is_tried_again() {
     let Some(cluster) = Cluster::start(150_000) else { return };
     let (plan, array) = cluster.submit("--tasks ponglantis-mini");
-    cluster.wait_for_work(&plan, 0);
+    cluster.wait_for_work(&plan, 0, 1);
     cluster.client(&format!("scancel {array}_0"));
     cluster.wait(&plan, "a job that is stopped", 60, || cluster.rows(&plan)[0]["state"] == "stopped");
     std::thread::sleep(Duration::from_secs(8));
@@ -257,7 +261,7 @@ fn what_is_cancelled_stays_so_until_it_is_tried_again() {
 fn a_job_that_fails_for_ever_is_given_up() {
     let Some(cluster) = Cluster::start(800_000) else { return };
     let (plan, array) = cluster.submit("--tasks ponglantis-mini");
-    cluster.wait_for_work(&plan, 0);
+    cluster.wait_for_work(&plan, 0, 1);
     let run = std::fs::read_dir(cluster.place.path("reproduce/runs/ponglantis-mini")).unwrap();
     let run = { run }.next().unwrap().unwrap().path();
     cluster.client(&format!("scancel --signal=TERM --batch {array}_0"));
@@ -269,7 +273,8 @@ fn a_job_that_fails_for_ever_is_given_up() {
     cluster.wait(&plan, "a job that is given up", 120, || cluster.rows(&plan)[0]["state"] == "gave up");
     let why = cluster.rows(&plan)[0]["why"].as_str().unwrap().to_string();
     assert!(why.contains("3 attempts") && why.contains("checkpoint"), "{why}");
-    assert_eq!(cluster.log(&plan, 0).matches("error: ").count(), 3, "{}", cluster.log(&plan, 0));
+    let log = cluster.log(&plan, 0);
+    assert_eq!(log.lines().filter(|line| line.starts_with("error: ")).count(), 3, "{log}");
 }
 
 /// Six random moments of the script that does the same for hours: whatever it finds at work is preempted, requeued, told to stop, or

@@ -22,6 +22,8 @@ const SAY: Duration = Duration::from_secs(60);
 
 /// Brings a job's run to its end, or as far as this process is let.
 pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failure> {
+    // From now on a signal is a wish to save and stop: while a run is loaded, too, it must not just end the process.
+    let asked = interrupt();
     let plan = JobPlan::open(folder)?;
     let job = plan.job(index)?;
     let wanted = plan.settings(job, registry)?;
@@ -45,7 +47,7 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
                 }
                 let until = Instant::now() + LOOK;
                 while Instant::now() < until {
-                    if interrupt().is_cancelled() {
+                    if asked.is_cancelled() {
                         return Ok(hand_back());
                     }
                     std::thread::sleep(Duration::from_millis(50));
