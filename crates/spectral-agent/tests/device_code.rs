@@ -1,12 +1,14 @@
 //! The device code of every codec against its Rust code, and through NVIDIA's compiler; and that a difference is found.
 
-use spectral_agent::codecs::{Codec, DeviceCodec, Rows, configure, squared_error_gradient, test_variants};
+use spectral_agent::codecs::{
+    Codec, DeviceCodec, NextStates, Rows, configure, squared_error_gradient, test_variants,
+};
 use spectral_agent::settings::AgentSettings;
 use spectral_agent::testing::{
     BOARDS, Comparison, Runner, SCREENS, VECTORS, Variant, compare_device_code, compare_group,
     compare_masked_group,
 };
-use spectral_env::ObservationSpec;
+use spectral_env::{ActionMask, ObservationSpec};
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -201,6 +203,100 @@ fn a_codec_of_ones_own_is_checked_and_its_faults_are_found() {
     assert!(error.contains("Scaled") && error.contains("in the learner"), "{error}");
     let error = compare(Scaled { by: 10.0, on_device: 10.0, source: "struct Scaled { oops };" }).unwrap_err();
     assert!(error.contains("oops"), "{error}");
+}
+
+/// A codec from outside the library that takes part in the greedy choice: values count only by whole multiples of what the two
+/// networks disagree on.
+#[derive(Debug)]
+struct Coarse {
+    source: &'static str,
+}
+
+impl Codec for Coarse {
+    fn outputs(&self) -> usize {
+        1
+    }
+    fn init(&self) -> Vec<f64> {
+        vec![0.0]
+    }
+    fn encode_reward(&self, reward: f32, factor: f32, out: &mut [f32]) {
+        out[0] += factor * reward;
+    }
+    fn decode(&self, outputs: &[f32], _: &[f64]) -> f32 {
+        outputs[0]
+    }
+    fn prefers(&self) -> bool {
+        true
+    }
+    fn preferences(&self, outputs: &[f32], state: &[f64], _: Option<&ActionMask>, preferences: &mut [f32]) {
+        for (preference, y) in preferences.iter_mut().zip(outputs) {
+            *preference = -(y / (state[0] as f32 + 0.01)).floor();
+        }
+    }
+    fn compares(&self) -> bool {
+        true
+    }
+    fn compare(&self, next: &NextStates<'_>, state: &mut [f64]) {
+        for (online, target) in next.online.iter().zip(next.target) {
+            state[0] = state[0].max(f64::from((online - target).abs()));
+        }
+    }
+    fn target(&self, encoded: &[f32], bootstrap: f32, next: &[f32], _: &[f64], out: &mut [f32]) {
+        out[0] = encoded[0] + bootstrap * next[0];
+    }
+    fn gradient(&self, rows: &Rows<'_>, _: &mut [f64], gradients: &mut [f32], trunk: &mut [f32]) {
+        squared_error_gradient(rows, gradients);
+        trunk.fill(1.0);
+    }
+    fn device(&self) -> Option<DeviceCodec> {
+        Some(DeviceCodec { name: "Coarse", source: self.source, constants: vec![] })
+    }
+}
+
+const COARSE: &str = "
+struct Coarse : CodecDefaults<Coarse> {
+    static __device__ void encode(const Agent&, float reward, float factor, float* out) {
+        if (lane() == 0) out[0] += factor * reward;
+    }
+    static __device__ float decode(const Agent&, const float* outputs, const double*) { return outputs[0]; }
+    static __device__ void target(const Agent&, const float* encoded, float bootstrap, const float* next, float* out) {
+        if (lane() == 0) out[0] = encoded[0] + bootstrap * next[0];
+    }
+    static __device__ float prefer(const Agent&, const float* outputs, int action, const u8*, const double* state) {
+        return -floorf(outputs[action] / ((float)state[0] + 0.01f));
+    }
+    static __device__ void compare(const Agent& agent, const Row*, const float* online, const float* target) {
+        if (thread() != 0) return;
+        for (int row = 0; row < BATCH; row++) {
+            for (int a = 0; a < ACTIONS; a++) {
+                const double apart = (double)fabsf(online[row * PITCH + a] - target[row * PITCH + a]);
+                agent.online_state[0] = fmax(agent.online_state[0], apart);
+            }
+        }
+    }
+};
+";
+
+#[test]
+fn a_greedy_choice_of_ones_own_is_made_on_a_device_or_refused() {
+    let compare = |source| compare_device_code(&AgentSettings::default(), Arc::new(Coarse { source }));
+    match compare(COARSE).unwrap() {
+        Comparison::Agreed { updates, .. } => assert!(updates > 100, "{updates}"),
+        Comparison::Skipped(why) => return say(&why),
+    }
+    // Another choice is found, so the agreement above is one of choices.
+    let error = compare(&*COARSE.replace("return -floorf", "return floorf").leak()).unwrap_err();
+    assert!(error.contains("the decision"), "{error}");
+    for (function, renamed) in [(" prefer(", " favour("), (" compare(", " contrast(")] {
+        let error = compare(&*COARSE.replace(function, renamed).leak()).unwrap_err();
+        assert!(error.contains(&format!("'{}'", function.trim_matches([' ', '(']))), "{error}");
+    }
+    // A call is no function.
+    let calls = COARSE
+        .replace(" prefer(", " favour(")
+        .replace("return outputs[0];", "return outputs[0] * prefer(1);");
+    let error = compare(&*calls.leak()).unwrap_err();
+    assert!(error.contains("prefer"), "the compiler refuses it: {error}");
 }
 
 #[cfg(feature = "cuda")]

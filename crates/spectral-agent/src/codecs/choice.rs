@@ -26,7 +26,9 @@ pub const MAX_ACTIONS: usize = 256;
 pub fn greedy(codec: &dyn Codec, outputs: &[f32], state: &[f64], legal: Option<&ActionMask>) -> (usize, f32) {
     let mut held = [0.0; MAX_ACTIONS];
     let preferences = &mut held[..outputs.len() / codec.outputs()];
-    codec.preferences(outputs, state, legal, preferences);
+    if codec.prefers() {
+        codec.preferences(outputs, state, legal, preferences);
+    }
     let first = legal.and_then(ActionMask::first).unwrap_or(0);
     let mut best = (first, f32::NEG_INFINITY, f32::NEG_INFINITY);
     for (action, values) in outputs.chunks_exact(codec.outputs()).enumerate() {
@@ -58,6 +60,9 @@ mod tests {
         fn encode_reward(&self, _: f32, _: f32, _: &mut [f32]) {}
         fn decode(&self, outputs: &[f32], _: &[f64]) -> f32 {
             outputs[0].abs()
+        }
+        fn prefers(&self) -> bool {
+            true
         }
         fn preferences(&self, outputs: &[f32], _: &[f64], _: Option<&ActionMask>, preferences: &mut [f32]) {
             preferences.iter_mut().zip(outputs).for_each(|(p, y)| *p = y.signum());

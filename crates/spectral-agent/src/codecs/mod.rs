@@ -7,7 +7,6 @@
 //!
 //! The state is f64, not f32: a running variance is a difference of running means, and a few doubles per agent cost
 //! nothing anywhere.
-
 //!
 //! Each codec is one file, which also declares the codec's settings, its agents and the variants that tests run: see
 //! [`CodecEntry`]. The list below is the one place that names the built-in ones.
@@ -156,9 +155,15 @@ pub trait Codec: Send + Sync + Debug {
     /// The action-value, in true reward units, that K outputs stand for.
     fn decode(&self, outputs: &[f32], state: &[f64]) -> f32;
 
+    /// True if [`preferences`](Codec::preferences) is to be called.
+    fn prefers(&self) -> bool {
+        false
+    }
+
     /// Writes what the greedy choice goes by, a number for each action of a row of outputs `[action][K]`; larger is better. It
-    /// counts in acting, in targets and in evaluation. Of legal actions with equal numbers the one with the larger
-    /// [value](Codec::decode) is chosen, so values alone decide if all numbers stay the zeros that they are.
+    /// counts in acting, in targets and in evaluation, if [`prefers`](Codec::prefers) says so. Of legal actions with equal
+    /// numbers the one with the larger [value](Codec::decode) is chosen, so values alone decide if all numbers stay the zeros
+    /// that they are.
     fn preferences(
         &self,
         _outputs: &[f32],
@@ -226,7 +231,8 @@ pub trait Codec: Send + Sync + Debug {
         None
     }
 
-    /// The same phases as device code, for training on a GPU; `None` keeps the codec on the CPU.
+    /// The same phases as device code, for training on a GPU; `None` keeps the codec on the CPU. Device code that lacks
+    /// `prefer` or `compare` is refused if the codec [prefers](Codec::prefers) or [compares](Codec::compares).
     fn device(&self) -> Option<DeviceCodec> {
         None
     }
@@ -379,6 +385,21 @@ mod tests {
             let said = configure(text, AgentSettings::default()).unwrap_err().to_string();
             assert!(said.contains(key), "{text}: {said}");
         }
+    }
+
+    /// What a codec does in the greedy choice, it says, and its device code has it; otherwise a GPU would refuse the codec.
+    #[test]
+    fn codecs_say_what_they_do_in_the_greedy_choice() {
+        let mut preferring = 0;
+        for (name, codec) in all() {
+            crate::gpu::source::device_code(codec.as_ref()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let outputs: Vec<f32> = (0..3 * codec.outputs()).map(|i| (i as f32).sin()).collect();
+            let mut preferences = [0.0; 3];
+            codec.preferences(&outputs, &codec.init(), None, &mut preferences);
+            assert_eq!(codec.prefers(), preferences != [0.0; 3], "{name}");
+            preferring += usize::from(codec.prefers());
+        }
+        assert!(preferring >= 2, "the variants of steady do");
     }
 
     /// A codec's settings live beside the agent's in one table, so no name may stand for two things.

@@ -7,7 +7,6 @@ struct Spectral : CodecDefaults<Spectral> {
     enum { VARIANCE = 0, EXPONENTIAL = 1, UNIFORM = 2 };
     // What of a head's state is where.
     enum { COUNT = 2, NOISE = 3, THRESHOLD = 4 };
-    static const bool PREFERS = true;
 
     static __device__ void encode(const Agent& agent, float reward, float factor, float* out) {
         if (reward == 0.0f) return;

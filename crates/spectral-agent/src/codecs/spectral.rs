@@ -234,6 +234,10 @@ impl Codec for Spectral {
         Some(graph)
     }
 
+    fn prefers(&self) -> bool {
+        self.steadiness.is_some()
+    }
+
     fn preferences(
         &self,
         outputs: &[f32],

@@ -4,16 +4,18 @@
 //   encode(agent, reward, factor, out)               team   adds factor times the encoded reward to `out` [E]
 //   decode(agent, outputs, state)                    team   the action-value, in every lane
 //   prefer(agent, outputs, action, legal, state)     team   what the greedy choice goes by before values, in every lane; of a
-//                                                           whole row of outputs. PREFERS says whether there is such a thing
+//                                                           whole row of outputs. Called if the Rust codec prefers
 //   target(agent, encoded, bootstrap, next, out)     team   K targets; `agent.frozen` is the state to use
-//   compare(agent, rows, online, target)             block  sees both networks' outputs for the next states, if the Rust codec
-//                                                           wants them
+//   compare(agent, rows, online, target)             block  sees both networks' outputs for the next states. Called if the Rust
+//                                                           codec compares
 //   target_value(agent, targets, state)              team   the value that K targets stand for, in every lane
 //   before_forward(agent, targets, scale, shift)     block  true, in every thread, if the last layer is to change
 //   gradient(batch, trunk)                           block  gradients of every row, K weights of the hidden layers
 //
 // "team": called by all lanes of a team together, different teams with different rows. "block": called by all threads.
 // A codec whose elements are written by one lane and read by another calls team_sync() or __syncthreads() in between.
+// `prefer` and `compare` have no default, and are needed only where they are called; source.rs refuses a codec that lacks them
+// there. A struct is called for all agents of a group that use it, so it must ask its constants if some of them do not prefer.
 // `encode` must let the same lane handle an element in every call. The learner synchronises between phases.
 
 // A minibatch as `gradient` sees it: the taken action's outputs only.
@@ -69,9 +71,6 @@ struct CodecDefaults {
     static __device__ float target_value(const Agent& agent, const float* targets, const double* state) {
         return Self::decode(agent, targets, state);
     }
-    static const bool PREFERS = false;
-    static __device__ float prefer(const Agent&, const float*, int, const u8*, const double*) { return 0.0f; }
-    static __device__ void compare(const Agent&, const Row*, const float*, const float*) {}
     static __device__ bool before_forward(const Agent&, float*, float*, float*) { return false; }
     static __device__ void gradient(const Batch& batch, float* trunk) {
         squared_error_gradient(batch);

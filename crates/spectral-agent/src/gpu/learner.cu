@@ -201,7 +201,7 @@ static __device__ void judge(const Agent& agent, const float* outputs, int actio
                              const double* state, Judged& judged) {
     const float value = Codec::decode(agent, outputs + action * agent.outputs, state);
     float preference = 0.0f;
-    if (Codec::PREFERS) preference = Codec::prefer(agent, outputs, action, legal, state);
+    if constexpr (Codec::PREFERS) preference = Codec::prefer(agent, outputs, action, legal, state);
     if (lane() == 0) judged = {preference, value};
 }
 
@@ -241,6 +241,12 @@ static __device__ void make_targets(const Agent& agent, const Row* rows, const f
         }
         __syncthreads();
     }
+}
+
+// Shows both networks' outputs for the next states to a codec that compares them.
+template <class Codec>
+static __device__ void compare_networks(const Agent& agent, const Row* rows, const float* online, const float* target) {
+    if constexpr (Codec::COMPARES) Codec::compare(agent, rows, online, target);
 }
 
 // Makes every action's output k scale[k] * y + shift[k] by changing the online last layer. Of dueling streams only the value
@@ -297,7 +303,7 @@ targets(Agent* agents, const Row* rows, const float* outputs, float* targets, fl
     __syncthreads();
 #if DOUBLE_Q
     // After the greedy choices, which the states before this update make.
-    FOR_CODEC(agent.kind, Codec::compare(agent, rows, choosing, outputs))
+    FOR_CODEC(agent.kind, compare_networks<Codec>(agent, rows, choosing, outputs))
 #endif
     if (changes) change_last_layer(agent, scale, shift);
 }

@@ -32,6 +32,71 @@ impl std::fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+/// The device code of a codec, if it has all phases that the codec's Rust code says it has. Other code would train the agent
+/// otherwise than a CPU does, without a word.
+///
+/// ```
+/// use spectral_agent::codecs::configure;
+/// use spectral_agent::gpu::source::device_code;
+/// let (_, steady) = configure("spectral choice=steady", Default::default())?;
+/// assert_eq!(device_code(steady.as_ref())?.name, "Spectral");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn device_code(codec: &dyn Codec) -> Result<DeviceCodec, Unsupported> {
+    let Some(device) = codec.device() else {
+        return Err(Unsupported(format!(
+            "the codec {codec:?} has no device code (Codec::device returns None); use --device cpu"
+        )));
+    };
+    for (wanted, asked, called, function) in [
+        (codec.prefers(), "Codec::prefers", "Codec::preferences", "prefer"),
+        (codec.compares(), "Codec::compares", "Codec::compare", "compare"),
+    ] {
+        if wanted && !names_function(device.source, function) {
+            return Err(Unsupported(format!(
+                "the codec {codec:?} has {called} ({asked} returns true), but its device code, the struct {}, has no function \
+                 '{function}': write one that does the same, or use --device cpu",
+                device.name
+            )));
+        }
+    }
+    Ok(device)
+}
+
+/// True if a function of this name occurs in the text, outside comments.
+fn names_function(source: &str, function: &str) -> bool {
+    let code = without_comments(source);
+    code.match_indices(function).any(|(at, _)| {
+        let starts = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        starts && code[at + function.len()..].trim_start().starts_with('(')
+    })
+}
+
+fn without_comments(source: &str) -> String {
+    let (mut code, mut rest) = (String::with_capacity(source.len()), source);
+    while let Some(at) = rest.find('/') {
+        let (before, comment) = rest.split_at(at);
+        code.push_str(before);
+        let behind = match comment.get(..2) {
+            Some("//") => comment.find('\n'),
+            Some("/*") => comment[2..].find("*/").map(|at| at + 4),
+            _ => {
+                code.push('/');
+                Some(1)
+            }
+        };
+        rest = behind.map_or("", |at| &comment[at..]);
+    }
+    code + rest
+}
+
+/// A codec's device code in a group, and what some of the agents that use it say.
+struct Present {
+    device: DeviceCodec,
+    prefers: bool,
+    compares: bool,
+}
+
 /// What all agents of a group have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -122,13 +187,12 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
             shape.batch
         )));
     }
-    let (mut kinds, mut constants, mut present) = (vec![], vec![], Vec::<DeviceCodec>::new());
-    for codec in codecs {
-        let Some(device) = codec.device() else {
-            return Err(Unsupported(format!(
-                "the codec {codec:?} has no device code (Codec::device returns None): train it on the CPU"
-            )));
-        };
+    if !shape.extras.double && codecs.iter().any(|codec| codec.compares()) {
+        return Err(Unsupported("a codec compares both networks, which these extras leave out".into()));
+    }
+    let (mut kinds, mut constants, mut present) = (vec![], vec![], Vec::<Present>::new());
+    for &codec in codecs {
+        let device = device_code(codec)?;
         if (shape.actions + usize::from(shape.extras.dueling)) * codec.outputs() > shape.pitch {
             return Err(Unsupported(format!(
                 "{} actions of {} outputs do not fit rows of {} floats",
@@ -137,18 +201,21 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
                 shape.pitch
             )));
         }
-        let known = present.iter().position(|other| other.name == device.name);
-        if known.is_some_and(|at| present[at].source != device.source) {
+        let known = present.iter().position(|other| other.device.name == device.name);
+        if known.is_some_and(|at| present[at].device.source != device.source) {
             return Err(Unsupported(format!(
                 "two codecs of a group have device code of the name {}",
                 device.name
             )));
         }
-        kinds.push(known.unwrap_or(present.len()) as u32);
+        let kind = known.unwrap_or(present.len());
+        kinds.push(kind as u32);
         constants.push(device.constants.clone());
         if known.is_none() {
-            present.push(device);
+            present.push(Present { device, prefers: false, compares: false });
         }
+        present[kind].prefers |= codec.prefers();
+        present[kind].compares |= codec.compares();
     }
     let max_outputs = codecs.iter().map(|codec| codec.outputs()).max().unwrap_or(1);
     let max_encoded = codecs.iter().map(|codec| codec.encoded()).max().unwrap_or(1);
@@ -165,7 +232,7 @@ pub fn build(shape: &Shape, codecs: &[&dyn Codec]) -> Result<Source, Unsupported
         text.push_str(part);
     }
     for codec in &present {
-        text.push_str(codec.source);
+        text.push_str(codec.device.source);
     }
     text.push_str(&dispatch(&present));
     text.push_str(include_str!("learner.cu"));
@@ -220,12 +287,18 @@ fn defines(shape: &Shape, max_outputs: usize, max_encoded: usize) -> String {
     text
 }
 
-/// `FOR_CODEC(kind, code)`: runs the code with `Codec` standing for the codec of that kind.
-fn dispatch(present: &[DeviceCodec]) -> String {
-    let mut text = String::from("\n#define FOR_CODEC(kind, ...) switch (kind) { \\\n");
-    for (kind, codec) in present.iter().enumerate() {
-        let name = codec.name;
-        let _ = writeln!(text, "    case {kind}: {{ typedef {name} Codec; __VA_ARGS__; break; }} \\");
+/// `FOR_CODEC(kind, code)`: runs the code with `Codec` standing for the codec of that kind, which also says whether it takes part
+/// in the greedy choice. Only what Rust says counts: device code that does not have what is called then does not compile.
+fn dispatch(present: &[Present]) -> String {
+    let mut text = String::from("\n");
+    for (kind, Present { device, prefers, compares }) in present.iter().enumerate() {
+        let name = device.name;
+        let says = format!("static const bool PREFERS = {prefers}, COMPARES = {compares};");
+        let _ = writeln!(text, "struct Codec{kind} : {name} {{ {says} }};");
+    }
+    text.push_str("#define FOR_CODEC(kind, ...) switch (kind) { \\\n");
+    for kind in 0..present.len() {
+        let _ = writeln!(text, "    case {kind}: {{ typedef Codec{kind} Codec; __VA_ARGS__; break; }} \\");
     }
     text.push_str("}\n\n");
     text
@@ -262,7 +335,8 @@ mod tests {
             ("#define OBSERVATION 30\n", 1),
             ("#define STACK 4\n", 1),
             ("#define MAX_OUTPUTS 21\n", 1),
-            ("case 1: { typedef PopArt Codec;", 1),
+            ("struct Codec1 : PopArt { static const bool PREFERS = false, COMPARES = false; };", 1),
+            ("case 1: { typedef Codec1 Codec;", 1),
             ("#include", 0),
         ] {
             assert_eq!(source.text.matches(text).count(), times, "{text}");
@@ -290,10 +364,86 @@ mod tests {
     fn what_cannot_be_done_is_refused_with_the_reason() {
         let refused = |shape: &Shape, codecs: &[&dyn Codec]| build(shape, codecs).unwrap_err().to_string();
         let message = refused(&SHAPE, &[&Clipped, &Homemade]);
-        assert!(message.contains("Homemade") && message.contains("CPU"), "{message}");
+        assert!(message.contains("Homemade") && message.contains("--device cpu"), "{message}");
         let message = refused(&Shape { batch: 513, ..SHAPE }, &[&Clipped]);
         assert!(message.contains("513") && message.contains("512"), "{message}");
         let message = refused(&Shape { pitch: 1, ..SHAPE }, &[&Clipped]);
         assert!(message.contains("2 actions"), "{message}");
+        let comparing = Choosy { prefers: false, compares: true, source: CHOOSY };
+        let message = refused(&SHAPE, &[&comparing]);
+        assert!(message.contains("compares"), "{message}");
+    }
+
+    /// A codec that takes part in the greedy choice, perhaps not on a device.
+    #[derive(Debug)]
+    struct Choosy {
+        prefers: bool,
+        compares: bool,
+        source: &'static str,
+    }
+
+    impl Codec for Choosy {
+        fn outputs(&self) -> usize {
+            1
+        }
+        fn encode_reward(&self, _: f32, _: f32, _: &mut [f32]) {}
+        fn decode(&self, _: &[f32], _: &[f64]) -> f32 {
+            0.0
+        }
+        fn prefers(&self) -> bool {
+            self.prefers
+        }
+        fn compares(&self) -> bool {
+            self.compares
+        }
+        fn target(&self, _: &[f32], _: f32, _: &[f32], _: &[f64], _: &mut [f32]) {}
+        fn gradient(&self, _: &Rows<'_>, _: &mut [f64], _: &mut [f32], _: &mut [f32]) {}
+        fn device(&self) -> Option<DeviceCodec> {
+            Some(DeviceCodec { name: "Choosy", source: self.source, constants: vec![] })
+        }
+    }
+
+    const CHOOSY: &str = "struct Choosy {
+        static float prefer (const Agent&); // compare() is not here,
+        /* nor here: compare(); */ static void compared(int); void precompare(int);
+        static int half(int a) { return a / compares; } };";
+
+    #[test]
+    fn what_device_code_lacks_is_refused_and_never_ignored() {
+        for (prefers, compares, source, lacks) in [
+            (false, false, "", None),
+            (true, false, CHOOSY, None),
+            (true, false, "struct Choosy {}; // prefer(", Some("'prefer'")),
+            (true, false, "struct Choosy { int prefer; };", Some("'prefer'")),
+            (false, true, CHOOSY, Some("'compare'")),
+            (true, true, CHOOSY, Some("'compare'")),
+            (true, true, "void prefer(); /* */ void compare\n();", None),
+        ] {
+            let codec = Choosy { prefers, compares, source };
+            let said = device_code(&codec).err().map(|e| e.to_string());
+            assert_eq!(said.is_some(), lacks.is_some(), "{codec:?}: {said:?}");
+            if let (Some(said), Some(lacks)) = (said, lacks) {
+                for part in ["Choosy", lacks, "returns true", "--device cpu"] {
+                    assert!(said.contains(part), "{part}: {said}");
+                }
+            }
+        }
+    }
+
+    /// Agents that share a struct share its functions, if one of them needs them.
+    #[test]
+    fn kernels_ask_codecs_for_what_their_rust_code_says() {
+        let plain = Spectral::new(&Default::default(), 0.99).unwrap();
+        let (_, steady) = crate::codecs::configure("spectral choice=steady", Default::default()).unwrap();
+        let shape = Shape { extras: Extras { double: true, ..SHAPE.extras }, ..SHAPE };
+        for (codecs, says) in [
+            (&[&plain as &dyn Codec, &plain], "PREFERS = false, COMPARES = false"),
+            (&[&plain, steady.as_ref()], "PREFERS = true, COMPARES = true"),
+            (&[steady.as_ref(), &plain], "PREFERS = true, COMPARES = true"),
+        ] {
+            let text = build(&shape, codecs).unwrap().text;
+            let line = format!("struct Codec0 : Spectral {{ static const bool {says}; }};");
+            assert!(text.contains(&line), "{line}");
+        }
     }
 }

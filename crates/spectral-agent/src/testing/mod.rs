@@ -247,7 +247,7 @@ pub fn compile_masked_device_code(
 }
 
 /// As [`compile_device_code`], for agents that do more than plain Q-learning, and on a task that says which actions are legal if it
-/// is `masked`.
+/// is `masked`. What the codecs themselves need is always there.
 #[cfg(feature = "cuda")]
 pub fn compile_device_code_with(
     codecs: &[&dyn Codec],
@@ -260,6 +260,8 @@ pub fn compile_device_code_with(
     const ACTIONS: usize = 18;
     let outputs =
         codecs.iter().map(|codec| codec.outputs()).max().ok_or("a group needs at least one codec")?;
+    let compares = codecs.iter().any(|codec| codec.compares());
+    let extras = Extras { double: extras.double || compares, ..extras };
     let pitch = (ACTIONS + usize::from(extras.dueling)) * outputs;
     let mask_bytes = if masked { ACTIONS.div_ceil(8) } else { 0 };
     let (n_step, head_at, head_in) = (3, 0, 512);

@@ -3,7 +3,7 @@
 use super::{AgentSpec, MARGIN, priorities};
 use crate::average::Average;
 use crate::gpu::ring::{frame_bytes, small_bytes};
-use crate::gpu::source::MAX_ROWS;
+use crate::gpu::source::{MAX_ROWS, device_code};
 use crate::learner::architecture;
 use crate::lockstep::DeviceFailure;
 use crate::settings::AgentSettings;
@@ -59,12 +59,7 @@ pub fn host_resident(free: u64, fixed: u64, frames: &[u64]) -> Vec<bool> {
 }
 
 pub(super) fn shape_of(spec: &AgentSpec, task: &TaskSpec) -> Result<Architecture, DeviceFailure> {
-    if spec.codec.device().is_none() {
-        return Err(DeviceFailure(format!(
-            "the codec {:?} has no device code (Codec::device); use --device cpu",
-            spec.codec
-        )));
-    }
+    device_code(spec.codec.as_ref()).map_err(|e| DeviceFailure(e.to_string()))?;
     if spec.settings.batch > MAX_ROWS {
         return Err(DeviceFailure(format!(
             "a batch of {} is too large for a GPU's shared memory: at most {MAX_ROWS}, or use --device cpu",
