@@ -64,6 +64,11 @@ def _parser():
     work.add_argument("--no-wait", action="store_true", help="leave when only others' populations are left")
     work.add_argument("--quiet", action="store_true", help="show no progress")
 
+    give_up = commands.add_parser("give-up", help="count the trials of a population that cannot be trained as failed")
+    give_up.add_argument("folder")
+    give_up.add_argument("population", type=_whole, help="its number")
+    give_up.add_argument("--reason", default="by hand", help="what is noted")
+
     show = commands.add_parser("show", help="print trials, the best first")
     show.add_argument("folder")
     show.add_argument("--json", action="store_true", help="every trial as JSON")
@@ -92,6 +97,8 @@ def _run(words):
         search.load(words.folder).work(
             wait=not words.no_wait, progress_bar=not words.quiet, device=words.device, threads=words.threads
         )
+    elif words.command == "give-up":
+        search.load(words.folder).give_up(words.population, words.reason)
     elif words.json:
         print(json.dumps(search.load(words.folder).results(), indent=1))
     else:

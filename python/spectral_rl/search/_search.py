@@ -137,6 +137,16 @@ class Search:
         Worker(self, own, progress_bar, log or _say).work(wait)
         return self
 
+    def give_up(self, population, reason="by hand"):
+        """Counts all trials of a population as failed, so that workers leave it: for one that can never be trained, because its
+        agents do not fit into memory, say.
+
+        :param population: its number.
+        """
+        from spectral_rl.search._worker import Worker
+
+        Worker(self, {}, False, _say).give_up(population, reason)
+
     def populations(self):
         """The populations that there are so far."""
         return PopulationDir.all(self.folder)

@@ -100,18 +100,46 @@ class Worker:
                     return False
             # The run is still this process's, so that nobody does the same beside it.
             rows = population.outcomes(self._description.seeds)
-            for row in rows:
-                notes = {"scores": row["scores"]} if row["failed"] is None else {"failed": row["failed"]}
-                self._journal.tell(row["number"], row["value"], notes)
-                if row["failed"] is not None:
-                    self._log(f"trial {row['number']} failed: {row['failed']}")
-            population.write_values(rows)
+            self._tell(population, rows)
         population.drop_checkpoints()
         finished = [row for row in rows if row["value"] is not None]
         best = max(finished, key=lambda row: row["value"], default=None)
         said = "no trial has a value" if best is None else f"trial {best['number']} is its best with {best['value']:.6g}"
         self._log(f"population {population.number} is done: {said}")
         return True
+
+    def give_up(self, number, reason):
+        """Tells that all trials of a population have failed; see :meth:`Search.give_up`."""
+        there = PopulationDir.all(self._search.folder)
+        if not 1 <= number <= len(there):
+            raise ValueError(f"there is no population {number}: {len(there)} have begun")
+        population = there[number - 1]
+        if population.values() is not None:
+            raise ValueError(f"population {number} is done already")
+        trials = population.trials()
+        with contextlib.ExitStack() as stack:
+            if agents := population.agents():
+                try:
+                    run = self._open(population, agents)
+                except Exception as error:
+                    # What keeps it from being trained must not keep it from being given up.
+                    self._log(f"population {number} cannot be trained: {error}")
+                else:
+                    if run is None:
+                        raise ValueError(f"a worker trains population {number}: stop it first")
+                    stack.callback(run.close)
+            for trial in trials:
+                self._journal.begin(trial["number"], trial["params"], self._description.space)
+            failed = {"value": None, "scores": {}, "failed": f"given up: {reason}"}
+            self._tell(population, [{"number": trial["number"], **failed} for trial in trials])
+
+    def _tell(self, population, rows):
+        for row in rows:
+            notes = {"scores": row["scores"]} if row["failed"] is None else {"failed": row["failed"]}
+            self._journal.tell(row["number"], row["value"], notes)
+            if row["failed"] is not None:
+                self._log(f"trial {row['number']} failed: {row['failed']}")
+        population.write_values(rows)
 
     def _open(self, population, agents):
         description = self._description
