@@ -111,6 +111,9 @@ class Description:
                 items = value if isinstance(value, (list, tuple)) else [value]
                 if not all(isinstance(item, (bool, int, float, str)) for item in items):
                     raise TypeError(f"{name}: {key} is {value!r}, which no file can hold: give a number, a text or a list")
+        device = str(settings.get("device", "auto"))
+        if not re.fullmatch(r"auto|cpu|cpu-lockstep|cuda(:\d+)?", device):
+            raise ValueError(f"device is {device!r}: it can be auto, cpu, cuda or cuda:N")
         return Description(
             task=task,
             agent=agent,

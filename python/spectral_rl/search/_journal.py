@@ -12,6 +12,8 @@ from pathlib import Path
 
 FILE = "journal.log"
 _STUDY = "search"
+# Seconds after which the journal's lock is taken over from a worker that has died with it.
+_GRACE = 30
 
 
 def optuna():
@@ -45,7 +47,7 @@ def _storage(path):
 
     Its lock is a file that is created exclusively, which NFS has done safely since version 3, and so do Lustre, GPFS and local
     disks. Optuna's other lock, a symbolic link, is for NFS of version 2; whether its owner has died cannot be seen where the
-    link's target has another path. A lock whose owner has died is taken over after 30 seconds.
+    link's target has another path.
     """
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
@@ -63,7 +65,7 @@ def _storage(path):
             return taken
 
     path = os.path.abspath(path)
-    return JournalStorage(JournalFileBackend(path, Lock(path)))
+    return JournalStorage(JournalFileBackend(path, Lock(path, _GRACE)))
 
 
 def _cut_half_line(path):

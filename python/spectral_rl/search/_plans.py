@@ -1,5 +1,6 @@
 """What the trainer says of agents before anything is trained."""
 
+import itertools
 import re
 import tempfile
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from spectral_rl import _native, _spaces
 from spectral_rl._session import _ELSEWHERE, setting_text
 from spectral_rl.search._description import toml_key, toml_value
+
+_MOST_CORNERS = 64
 
 
 class Plans:
@@ -22,8 +25,11 @@ class Plans:
         self._settings = {**description.settings, **more}
 
     def plan(self, agents, **settings):
-        """The plan of a run with these agents, or the trainer's refusal. Nothing is written."""
-        wanted = {**self._settings, **settings}
+        """The plan of a run with these agents, or the trainer's refusal. Nothing is written.
+
+        It is for the CPU unless another device is given: a search may be made where there is no GPU.
+        """
+        wanted = {**self._settings, "device": "cpu", **settings}
         pairs = [(key, setting_text(value)) for key, value in wanted.items()]
         with tempfile.TemporaryDirectory(prefix="spectral-") as folder:
             return _native.Training(self._task, list(map(str, agents)), [1], pairs, str(Path(folder, "run")))
@@ -41,9 +47,9 @@ class Plans:
         reason = None
         with tempfile.TemporaryDirectory(prefix="spectral-") as folder:
 
-            def probe(name, key, value):
+            def probe(name, changes):
                 path = Path(folder, f"{name}.toml")
-                path.write_text(agent_toml(codec, {**base, key: value}), encoding="utf-8")
+                path.write_text(agent_toml(codec, {**base, **changes}), encoding="utf-8")
                 return path
 
             for key, wanted in self._description.space.items():
@@ -51,10 +57,12 @@ class Plans:
                     raise ValueError("space: an agent is what its codec makes it: search for one agent at a time")
                 for value in wanted.probes():
                     try:
-                        self.plan([probe("probe", key, value)], device="cpu")
+                        self.plan([probe("probe", {key: value})])
                     except ValueError as error:
-                        raise ValueError(f"space: {key} = {setting_text(value)}: {_without(error, folder)}") from None
-                ends = [probe("first", key, wanted.probes()[0]), probe("last", key, wanted.probes()[-1])]
+                        # It may go together with other values of what else is searched.
+                        if not any(self._takes(probe("probe", {**other, key: value})) for other in self._corners(key)):
+                            raise ValueError(f"space: {key} = {setting_text(value)}: {_without(error, folder)}") from None
+                ends = [probe("first", {key: wanted.probes()[0]}), probe("last", {key: wanted.probes()[-1]})]
                 try:
                     # A GPU's pipeline without a GPU, so that this can be told on any machine.
                     self.plan(ends, device="cpu-lockstep")
@@ -63,12 +71,27 @@ class Plans:
                         reason = reason or f"agents that a GPU trains together must share {key}"
         return reason
 
+    def _takes(self, agent):
+        try:
+            self.plan([agent])
+        except ValueError:
+            return False
+        return True
+
+    def _corners(self, key):
+        """Combinations of the ends of all other ranges; not all of them, if there are many."""
+        others = {other: wanted.probes() for other, wanted in self._description.space.items() if other != key}
+        if others:
+            for values in itertools.islice(itertools.product(*others.values()), _MOST_CORNERS):
+                yield dict(zip(others, values))
+
     def trains_on_gpu(self):
         """Whether this machine would train the search on a GPU."""
         device = setting_text(self._description.settings.get("device", "auto"))
         if device != "auto":
             return device != "cpu"
-        return any(note.startswith("trains on cuda") for note in self.plan([self._description.agent]).notes())
+        notes = self.plan([self._description.agent], device="auto").notes()
+        return any(note.startswith("trains on cuda") for note in notes)
 
 
 def _without(error, folder):

@@ -25,7 +25,9 @@ class Range:
 
     def probes(self):
         """Values that the trainer must accept if it accepts all."""
-        return [self.low, self.high]
+        # One that is not whole too, where that is what will be drawn.
+        between = [] if self.kind.startswith("integer") else [self.low + 0.381966 * (self.high - self.low)]
+        return [self.low, *between, self.high]
 
     def distribution(self):
         """The range as Optuna knows it."""

@@ -1,6 +1,7 @@
 """What a search has found, as text."""
 
 import math
+import os
 import shlex
 import statistics
 
@@ -39,6 +40,12 @@ def _param(value):
     return f"{value:.4g}" if isinstance(value, float) else setting_text(value)
 
 
+def _path(path):
+    """A path as short as it can be from here."""
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
+
+
 def _seeds(seeds):
     if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
         return f"seeds {seeds[0]} to {seeds[-1]}"
@@ -56,7 +63,7 @@ def text(search):
     wanted, rows = search.description, search.results()
     states = {state: [row for row in rows if row["state"] == state] for state in ("finished", "failed", "training", "waiting")}
     lines = [
-        f"{search.folder}: {wanted.agent} on {wanted.task}, {wanted.frames:,} frames, {_seeds(wanted.seeds)}",
+        f"{_path(str(search.folder))}: {wanted.agent} on {wanted.task}, {wanted.frames:,} frames, {_seeds(wanted.seeds)}",
         f"{wanted.trials} trials: " + ", ".join(f"{len(found)} {state}" for state, found in states.items()),
     ]
     lines += [
@@ -93,12 +100,12 @@ def _anew(search, best, count):
     own = [key for key in wanted.settings if key not in search.agent_settings()[1] and key != "threads"]
     if native_name(wanted.task) is not None:
         pairs = [*((key, wanted.settings[key]) for key in own), *wanted.env_kwargs.items()]
-        words = ["spectral", "train", "--task", native_name(wanted.task), "--agents", best["agent"]]
+        words = ["spectral", "train", "--task", native_name(wanted.task), "--agents", _path(best["agent"])]
         words += ["--seeds", f"{first}..{last}", "--frames", str(wanted.frames)]
         words += [word for key, value in pairs for word in ("--set", f"{key}={setting_text(value)}")]
         return [*lines, "  " + shlex.join([*words, "--out", name])]
     keywords = "".join(f", {key}={wanted.settings[key]!r}" for key in own)
     keywords += f", env_kwargs={wanted.env_kwargs!r}" if wanted.env_kwargs else ""
     keywords += f", stack={wanted.stack}" if wanted.stack > 1 else ""
-    call = f"spectral_rl.Population({wanted.task!r}, agents=[{best['agent']!r}], seeds=range({first}, {last + 1})"
+    call = f"spectral_rl.Population({wanted.task!r}, agents=[{_path(best['agent'])!r}], seeds=range({first}, {last + 1})"
     return [*lines, f"  {call}, run_dir={name!r}{keywords}).learn({wanted.frames})"]

@@ -17,8 +17,8 @@ from spectral_rl.search._search import count_populations, trials_of
 _PAUSE = 5.0
 # What a killed worker left half-made is removed after this many seconds.
 _STALE = 86_400.0
-# What the trainer says of a run that is another process's, and of one that another has begun just now.
-_TAKEN = ("another process is at work", "exists already and is left as it is")
+# What the trainer says of a run that is another process's, that another has taken over, or that another has begun just now.
+_TAKEN = ("another process", "other processes", "has lost the run", "exists already and is left as it is")
 
 
 class Worker:
@@ -47,6 +47,7 @@ class Worker:
                     if population is not None:
                         self._train(population, signals)
                 elif not left:
+                    self._tell_again(there)
                     return
                 elif not wait:
                     self._log(f"others train what is left: {_names(left)}")
@@ -100,7 +101,8 @@ class Worker:
                     return False
             # The run is still this process's, so that nobody does the same beside it.
             rows = population.outcomes(self._description.seeds)
-            self._tell(population, rows)
+            self._tell(rows)
+            population.write_values(rows)
         population.drop_checkpoints()
         finished = [row for row in rows if row["value"] is not None]
         best = max(finished, key=lambda row: row["value"], default=None)
@@ -131,15 +133,26 @@ class Worker:
             for trial in trials:
                 self._journal.begin(trial["number"], trial["params"], self._description.space)
             failed = {"value": None, "scores": {}, "failed": f"given up: {reason}"}
-            self._tell(population, [{"number": trial["number"], **failed} for trial in trials])
+            rows = [{"number": trial["number"], **failed} for trial in trials]
+            self._tell(rows)
+            population.write_values(rows)
 
-    def _tell(self, population, rows):
+    def _tell(self, rows):
         for row in rows:
             notes = {"scores": row["scores"]} if row["failed"] is None else {"failed": row["failed"]}
             self._journal.tell(row["number"], row["value"], notes)
             if row["failed"] is not None:
                 self._log(f"trial {row['number']} failed: {row['failed']}")
-        population.write_values(rows)
+
+    def _tell_again(self, populations):
+        """Enters into the journal what is missing there: a line is lost if the lock is taken from a worker that only slept."""
+        known = self._journal.trials()
+        for population in populations:
+            rows = population.values()
+            for trial in population.trials():
+                if not known[trial["number"]].state.is_finished():
+                    self._journal.begin(trial["number"], trial["params"], self._description.space)
+                    self._tell([rows[trial["number"]]])
 
     def _open(self, population, agents):
         description = self._description
@@ -153,7 +166,7 @@ class Worker:
                 stack=description.stack,
                 **{**description.settings, **self._settings},
             )
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             if _is_taken(error):
                 return None
             raise
@@ -166,7 +179,7 @@ class Worker:
             warnings.filterwarnings("ignore", message=r".* was stopped: ")
             try:
                 run.learn(self._description.frames, progress_bar=self._bar)
-            except ValueError as error:
+            except (ValueError, RuntimeError) as error:
                 if _is_taken(error):
                     return False
                 raise
