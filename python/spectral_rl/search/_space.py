@@ -100,7 +100,7 @@ def choice(*values):
 
     >>> from spectral_rl import search
     >>> search.choice([64], [128, 128]).values
-    ('64', '128,128')
+    (64, '128,128')
     """
     if len(values) == 1 and isinstance(values[0], (list, tuple)):
         raise TypeError(f"choice takes values one by one, as in choice(32, 64), not the list {values[0]!r}")

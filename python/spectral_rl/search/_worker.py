@@ -86,24 +86,31 @@ class Worker:
 
     def _train(self, population, signals):
         """Trains a population, or finishes it, and tells its trials' values. False if another worker is at it."""
+        if population.values() is not None:
+            return True
         trials = population.trials()
         for trial in trials:
             self._journal.begin(trial["number"], trial["params"], self._description.space)
         agents = population.agents()
         with contextlib.ExitStack() as stack:
             if agents:
-                run = self._open(population, agents)
-                if run is None:
-                    return False
-                stack.callback(run.close)
-                numbers = f"{trials[0]['number']} to {trials[-1]['number']}" if len(trials) > 1 else trials[0]["number"]
-                if not self._learn(population, run, f"population {population.number}: trials {numbers}", signals):
-                    return False
+                try:
+                    run = self._open(population, agents)
+                    stack.callback(run.close)
+                    numbers = f"{trials[0]['number']} to {trials[-1]['number']}" if len(trials) > 1 else trials[0]["number"]
+                    self._learn(run, f"population {population.number}: trials {numbers}", population.progress(), signals)
+                except (OSError, RuntimeError, ValueError) as error:
+                    # Another worker may have ended it since it was looked at, and removed its checkpoints.
+                    if population.values() is not None:
+                        return True
+                    if _is_taken(error):
+                        return False
+                    raise
             # The run is still this process's, so that nobody does the same beside it.
             rows = population.outcomes(self._description.seeds)
             self._tell(rows)
             population.write_values(rows)
-        population.drop_checkpoints()
+            population.drop_checkpoints()
         finished = [row for row in rows if row["value"] is not None]
         best = max(finished, key=lambda row: row["value"], default=None)
         said = "no trial has a value" if best is None else f"trial {best['number']} is its best with {best['value']:.6g}"
@@ -122,14 +129,12 @@ class Worker:
         with contextlib.ExitStack() as stack:
             if agents := population.agents():
                 try:
-                    run = self._open(population, agents)
+                    stack.callback(self._open(population, agents).close)
                 except Exception as error:
+                    if _is_taken(error):
+                        raise ValueError(f"a worker trains population {number}: stop it first") from None
                     # What keeps it from being trained must not keep it from being given up.
                     self._log(f"population {number} cannot be trained: {error}")
-                else:
-                    if run is None:
-                        raise ValueError(f"a worker trains population {number}: stop it first")
-                    stack.callback(run.close)
             for trial in trials:
                 self._journal.begin(trial["number"], trial["params"], self._description.space)
             failed = {"value": None, "scores": {}, "failed": f"given up: {reason}"}
@@ -156,35 +161,23 @@ class Worker:
 
     def _open(self, population, agents):
         description = self._description
-        try:
-            return Population(
-                description.task,
-                agents=agents,
-                seeds=description.seeds,
-                run_dir=population.run_dir,
-                env_kwargs=description.env_kwargs,
-                stack=description.stack,
-                **{**description.settings, **self._settings},
-            )
-        except (ValueError, RuntimeError) as error:
-            if _is_taken(error):
-                return None
-            raise
+        return Population(
+            description.task,
+            agents=agents,
+            seeds=description.seeds,
+            run_dir=population.run_dir,
+            env_kwargs=description.env_kwargs,
+            stack=description.stack,
+            **{**description.settings, **self._settings},
+        )
 
-    def _learn(self, population, run, name, signals):
-        """Trains to the end. False if another worker has begun just now."""
-        self._log(f"{name}{f', from {progress:.0%}' if (progress := population.progress()) else ''}")
+    def _learn(self, run, name, progress, signals):
+        self._log(f"{name}{f', from {progress:.0%}' if progress else ''}")
         with signals.ending(run), warnings.catch_warnings():
             # It is told as a failed trial.
             warnings.filterwarnings("ignore", message=r".* was stopped: ")
-            try:
-                run.learn(self._description.frames, progress_bar=self._bar)
-            except (ValueError, RuntimeError) as error:
-                if _is_taken(error):
-                    return False
-                raise
+            run.learn(self._description.frames, progress_bar=self._bar)
         signals.check()
-        return True
 
     def _remove_leftovers(self):
         """Removes what workers that were killed had not finished making."""
