@@ -496,5 +496,6 @@ def test_without_optuna_it_says_what_to_install(tmp_path):
 def test_files_of_a_search_are_for_people_too(done):
     text = (done.folder / "search.toml").read_text()
     assert 'learning_rate = "log:1e-05:0.01"' in text and "seeds = [1, 2]" in text
-    agent = Path(done.results()[4]["agent"]).read_text()
-    assert agent.startswith('codec = "spectral"\n') and f"learning_rate = {done.results()[4]['params']['learning_rate']!r}\n" in agent
+    trial = done.results()[4]
+    agent = Path(trial["agent"]).read_text()
+    assert agent.startswith('codec = "spectral"\n') and f"learning_rate = {trial['params']['learning_rate']!r}\n" in agent
