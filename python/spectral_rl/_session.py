@@ -174,6 +174,10 @@ class Session:
     def close(self):
         self._training.close()
 
+    def cancel(self):
+        """Ends training, with a checkpoint, after the current step; from another thread."""
+        self._training.cancel()
+
     def policy(self, number):
         native = self._training.policy(number)
         reader = None if self._spaces is None else ObservationReader.of_spaces(*self._spaces, self._stack)
