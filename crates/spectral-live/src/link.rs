@@ -4,13 +4,17 @@
 //! machine can see.
 
 use spectral_train::run_dir::LIVE_FILE;
+use spectral_train::store::read_text;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The file; it goes when this does.
 #[derive(Debug)]
-pub struct Link(PathBuf);
+pub struct Link {
+    path: PathBuf,
+    text: String,
+}
 
 impl Link {
     /// Writes a file that leads a browser to this address, and that nobody but its owner can read. One that is there is
@@ -27,18 +31,21 @@ impl Link {
              <p><a href=\"{url}\">The live page of this run</a>, while it is served on this machine.\n"
         );
         options.open(&path)?.write_all(text.as_bytes())?;
-        Ok(Link(path))
+        Ok(Link { path, text })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        // By now it may be that of another process, which has taken the run over.
+        if read_text(&self.path).is_ok_and(|text| text == self.text) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -207,10 +207,13 @@ fn judge(
         // The kernel would not have given us the lock that the holder had until its end. Containers share the kernel, hence its
         // locks. Another mount of the same server may have locks of its own.
         let unlocked = flock == Flock::Held && claim.flock && claim.filesystem == me.filesystem;
-        if claim.of_this_boot(me) && (unlocked || claim.identity.is_gone(&me.identity)) {
+        // A number of a process says something only where numbers are given by the same kernel.
+        let gone = !me.identity.boot.is_empty() && claim.identity.is_gone(&me.identity);
+        if here && (unlocked || gone) {
             return Ok(Verdict::Free);
         }
-        // A machine of the same name that was started since would say so too, but names such as `localhost` are many machines'.
+        // A machine of the same name that was started since has no such process either. But names such as `localhost` are those of
+        // many machines, and while one starts, most of the minute passes anyway.
     } else if flock == Flock::Taken {
         return Ok(alone);
     }
@@ -250,13 +253,9 @@ fn take_claim(folder: &Path, flock: Flock, record: &Record) -> Result<Taken, Tra
     for _ in 0..ATTEMPTS {
         let seen = Seen::in_folder(folder, known).map_err(failed("list"))?;
         let newest = seen.newest;
-        let found = match newest {
-            Some(number) => match Found::read(folder, number).map_err(failed("read the claims in"))? {
-                None if number > known => continue,
-                found => found,
-            },
-            None => None,
-        };
+        // One that is listed and gone was outdone by the next number, of which making that one will tell.
+        let read = |number| Found::read(folder, number).map_err(failed("read the claims in"));
+        let found = newest.map(read).transpose()?.flatten();
         let now = || Ok(folder_time(folder).map_err(failed("write to"))?);
         let before = match judge(found.as_ref(), flock, record, now)? {
             Verdict::Busy(who) => {

@@ -1,11 +1,10 @@
 //! The holder's side of a claim: it touches the file, looks whether it is still the newest, and lets go of it at the end.
 
-use super::identity::Identity;
 use super::record::{self, Found, Record, Seen};
 use crate::control::Control;
 use crate::error::TrainError;
-use crate::store::StoreError;
-use std::fs::{File, OpenOptions};
+use crate::store::{StoreError, open_plain_to_rewrite};
+use std::fs::File;
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,6 +16,9 @@ use std::time::Duration;
 struct Shared {
     folder: PathBuf,
     number: u64,
+    /// The process that took the run. Not behind a lock, which the thread may have held when a child was forked.
+    process: u32,
+    /// Locked while the file is read or written, so that nobody reads what is half-written.
     record: Mutex<Record>,
     /// The locked file.
     lock: File,
@@ -60,6 +62,7 @@ impl Heart {
         let shared = Arc::new(Shared {
             folder: folder.into(),
             number,
+            process: record.identity.process,
             record: Mutex::new(record),
             lock,
             lost: Mutex::default(),
@@ -96,8 +99,7 @@ impl Heart {
 
 impl Drop for Heart {
     fn drop(&mut self) {
-        // A child that was forked has a copy of this, but neither the thread nor the run.
-        if guard(&self.shared.record).identity.process != std::process::id() {
+        if self.shared.is_forked() {
             return;
         }
         *guard(&self.shared.over) = true;
@@ -106,9 +108,8 @@ impl Drop for Heart {
             let _ = thread.join();
         }
         if guard(&self.shared.lost).is_none() {
-            guard(&self.shared.record).released = true;
             // If that fails, others wait until the claim is old.
-            let _ = self.shared.rewrite();
+            let _ = self.shared.rewrite(|record| record.released = true);
         }
         let _ = self.shared.lock.unlock();
     }
@@ -130,27 +131,23 @@ impl Shared {
             }
             return;
         }
-        {
-            let mut record = guard(&self.record);
+        // Whatever is wrong may pass before anybody takes the run.
+        let _ = self.rewrite(|record| {
             record.beat += 1;
             // A lock that a dead machine had may have gone by now.
-            if !record.flock && self.lock.try_lock().is_ok() {
-                record.flock = true;
-            }
-        }
-        // Whatever is wrong may pass before anybody takes the run.
-        let _ = self.rewrite();
+            record.flock |= self.lock.try_lock().is_ok();
+        });
     }
 
     /// Writes the own file anew, if it is there still: once it was removed, it must not come back.
-    fn rewrite(&self) -> Result<()> {
-        let path = record::path(&self.folder, self.number);
-        if !self.is_own()? {
+    fn rewrite(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let mut record = guard(&self.record);
+        if !self.is_own(&record)? {
             return Ok(());
         }
-        let mut file = OpenOptions::new().write(true).open(&path)?;
-        let text = guard(&self.record).text();
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        change(&mut record);
+        let mut file = open_plain_to_rewrite(&record::path(&self.folder, self.number))?;
+        let written = file.write_all(record.text().as_bytes()).and_then(|()| file.sync_all());
         #[cfg(unix)]
         if written.is_err() {
             // A disk that is full. The time is what counts, and it is the server's, as that of a write.
@@ -161,20 +158,28 @@ impl Shared {
         written
     }
 
-    fn is_own(&self) -> Result<bool> {
+    fn is_own(&self, record: &Record) -> Result<bool> {
         let found = Found::read(&self.folder, self.number)?;
-        let record = guard(&self.record);
-        Ok(found.is_some_and(|found| found.plain && found.is(&record)))
+        Ok(found.is_some_and(|found| found.plain && found.is(record)))
+    }
+
+    /// Whether this is a child that was forked: it has a copy of everything, but neither the thread nor the run.
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
     }
 
     fn check(&self) -> std::result::Result<(), TrainError> {
+        if self.is_forked() {
+            let text = "this process was forked from the one at work in";
+            return Err(TrainError::Busy(format!("{text} {}", self.folder.display())));
+        }
         if let Some(lost) = &*guard(&self.lost) {
             return Err(TrainError::Busy(lost.clone()));
         }
         let failed = |doing| move |e| StoreError::io(&self.folder, doing, e);
         // Opening a file asks the server; a listing may come from a cache. So the own file is asked for, which whoever takes over
         // removes, and the listing tells the rest.
-        let own = self.is_own().map_err(failed("read the claims in"))?;
+        let own = self.is_own(&guard(&self.record)).map_err(failed("read the claims in"))?;
         let seen = match own {
             true => Seen::in_folder(&self.folder, 0).map_err(failed("list"))?,
             false => Seen::in_folder(&self.folder, 0).unwrap_or_default(),
@@ -195,10 +200,10 @@ impl Shared {
             (Some(_), None) => "another process has taken it over".to_string(),
             (Some(_), Some(other)) => format!("{} has taken it over", other.who(&record)),
         };
-        let Identity { process, .. } = record.identity;
         let text = format!(
-            "process {process} has lost the run in {} and writes nothing more there: {by}, as others may once nothing was heard \
+            "process {} has lost the run in {} and writes nothing more there: {by}, as others may once nothing was heard \
              of a process for {} s",
+            self.process,
             self.folder.display(),
             super::STALE.as_secs()
         );

@@ -78,12 +78,8 @@ impl Record {
         })
     }
 
-    /// Whether the kernel that wrote the claim is the one that `me` runs on.
-    pub fn of_this_boot(&self, me: &Record) -> bool {
-        !me.identity.boot.is_empty() && self.identity.boot == me.identity.boot
-    }
-
-    /// Whether another claim is of the machine of this one, as far as can be told; one that was started anew is another.
+    /// Whether another claim is of the machine of this one, by the start of its kernel: one that was started anew is another. Where
+    /// systems do not say, the names decide; those are people's own machines and not a cluster's.
     pub fn same_machine(&self, other: &Record) -> bool {
         let (mine, theirs) = (&self.identity, &other.identity);
         match (mine.boot.is_empty(), theirs.boot.is_empty()) {

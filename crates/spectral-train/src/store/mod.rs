@@ -21,6 +21,7 @@ pub use atomic::{sweep_temporaries, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;
+pub(crate) use plain_file::open_plain_to_rewrite;
 pub use plain_file::{open_or_create_plain, open_plain, read_text};
 pub(crate) use protobuf::Message;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};

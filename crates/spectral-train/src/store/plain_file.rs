@@ -22,10 +22,21 @@ pub fn open_plain(path: &Path) -> Result<File> {
 
 /// Opens a plain file for reading and writing, or makes it; neither cuts it nor follows a link.
 pub fn open_or_create_plain(path: &Path) -> Result<File> {
-    if std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
-        return Err(Error::new(ErrorKind::InvalidInput, "it is a link, which is not followed"));
-    }
+    refuse_link(path)?;
     checked(OpenOptions::new().read(true).write(true).create(true), path)
+}
+
+/// Opens a plain file that is there, to write over what it holds; neither cuts it nor follows a link.
+pub(crate) fn open_plain_to_rewrite(path: &Path) -> Result<File> {
+    refuse_link(path)?;
+    checked(OpenOptions::new().write(true), path)
+}
+
+fn refuse_link(path: &Path) -> Result<()> {
+    match std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
+        true => Err(Error::new(ErrorKind::InvalidInput, "it is a link, which is not followed")),
+        false => Ok(()),
+    }
 }
 
 /// The text in a plain file.
