@@ -7,9 +7,11 @@
 pub mod forecast;
 mod populations;
 mod run_index;
+mod sweep;
 
 pub use populations::Limits;
 pub use run_index::{Job, RunIndex, Work};
+pub use sweep::{MAX_SWEEP_RUNS, Sweep, Variant, Vary};
 
 use crate::config::{Configuration, is_plain, parse, read_text};
 use crate::error::TrainError;
