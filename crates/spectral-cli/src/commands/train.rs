@@ -18,29 +18,16 @@ use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::Status;
 use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Trains agents on a task.
 pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
-    let mut config = Configuration::default();
-    if let Some(path) = &args.config {
-        config.file(path)?;
-    }
     let named =
         [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds), ("device", &args.device)];
-    for (key, value) in named.into_iter().chain(args.game.settings()) {
-        if let Some(value) = value {
-            config.add(key, value.clone());
-        }
-    }
-    if let Some(frames) = args.frames {
-        config.add("frames", frames.to_string());
-    }
-    for pair in &args.set {
-        config.set(pair)?;
-    }
+    let named = named.into_iter().chain(args.game.settings());
+    let config = configuration(args.config.as_deref(), named, args.frames, &args.set)?;
     let run = registry.resolve(&config)?;
     announce(&run)?;
     if args.dry_run {
@@ -54,6 +41,29 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
     let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
     work(&mut trainer, &args.live)
+}
+
+/// What flags ask for: a file's settings, then those of flags, then those of `--set`.
+pub fn configuration<'a>(
+    file: Option<&Path>,
+    named: impl Iterator<Item = (&'static str, &'a Option<String>)>,
+    frames: Option<u64>,
+    set: &[String],
+) -> Result<Configuration, TrainError> {
+    let mut config = Configuration::default();
+    if let Some(path) = file {
+        config.file(path)?;
+    }
+    for (key, value) in named {
+        if let Some(value) = value {
+            config.add(key, value.clone());
+        }
+    }
+    if let Some(frames) = frames {
+        config.add("frames", frames.to_string());
+    }
+    set.iter().try_for_each(|pair| config.set(pair))?;
+    Ok(config)
 }
 
 /// Goes on with a run.
