@@ -225,7 +225,7 @@ impl Configuration {
     pub(crate) fn plan_variants(
         &self,
         registry: &Registry,
-        variations: &dyn Fn(&str, &CodecEntry) -> Result<Vec<Variation>, TrainError>,
+        variations: &Variations<'_>,
     ) -> Result<Plan, TrainError> {
         self.check_keys(registry)?;
         let selection: Selection = self.read()?;
@@ -441,6 +441,9 @@ impl Configuration {
         Ok(())
     }
 }
+
+/// The variations of an agent, by its name and codec.
+pub(crate) type Variations<'a> = dyn Fn(&str, &CodecEntry) -> Result<Vec<Variation>, TrainError> + 'a;
 
 /// An agent with further settings, under a name of its own.
 pub(crate) struct Variation {

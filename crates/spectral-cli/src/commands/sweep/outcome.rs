@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 const LEVEL: f64 = 0.95;
 /// So many variants that are level with the best are named.
 const NAMED: usize = 3;
+/// With more variants than this the report's warnings, which name each of them, are left to the report.
+const FEW: usize = 12;
 
 /// One variant and its final scores.
 struct Entry<'a> {
@@ -47,6 +49,8 @@ pub struct Outcome<'a> {
     seeds: usize,
     /// Best mean first, those without one last.
     entries: Vec<Entry<'a>>,
+    /// What the report warns of.
+    warnings: Vec<&'a str>,
 }
 
 /// What is said of every choice among several.
@@ -69,7 +73,9 @@ impl<'a> Outcome<'a> {
         let key = |entry: &Entry<'_>| entry.mean().unwrap_or(f64::NEG_INFINITY);
         entries.sort_by(|a, b| key(b).total_cmp(&key(a)));
         let plan = &sweep.experiment.plans[0];
-        Outcome { plan, keys: &sweep.keys, seeds: plan.agents.len() / sweep.variants.len().max(1), entries }
+        let warnings = summary.tasks.iter().flat_map(|task| &task.warnings).map(String::as_str).collect();
+        let seeds = plan.agents.len() / sweep.variants.len().max(1);
+        Outcome { plan, keys: &sweep.keys, seeds, entries, warnings }
     }
 
     /// The table and the sentences below it.
@@ -93,7 +99,9 @@ impl<'a> Outcome<'a> {
             self.plan.task,
             count(self.plan.run.frames)
         );
-        let sentences = self.sentences().into_iter().map(|sentence| format!("\n{sentence}"));
+        let warnings = self.warnings.iter().filter(|_| self.entries.len() <= FEW);
+        let warnings = warnings.map(|warning| format!("note: {warning}"));
+        let sentences = self.sentences().into_iter().chain(warnings).map(|sentence| format!("\n{sentence}"));
         head + &table.text() + "\n" + &sentences.collect::<String>()
     }
 
@@ -101,12 +109,10 @@ impl<'a> Outcome<'a> {
     fn sentences(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.best().iter().map(|best| self.sentence(best)).collect();
         let scored = self.entries.iter().filter(|entry| entry.mean().is_some()).count();
-        if scored < self.entries.len() {
-            sentences.push(format!(
-                "{} of {} variants have no finished seed.",
-                self.entries.len() - scored,
-                self.entries.len()
-            ));
+        let without = self.entries.iter().filter(|entry| entry.mean().is_none());
+        let without: Vec<String> = without.map(|entry| entry.variant.name.clone()).collect();
+        if !without.is_empty() {
+            sentences.push(format!("Without a finished seed that has a score: {}.", some(&without)));
         }
         sentences.extend(caution(scored));
         sentences
@@ -133,19 +139,16 @@ impl<'a> Outcome<'a> {
                 100.0 * LEVEL
             );
         }
-        let mut named: Vec<String> =
-            best.level.iter().take(NAMED).map(|entry| words(entry.variant)).collect();
-        if best.level.len() > NAMED {
-            named.push(format!("{} more", best.level.len() - NAMED));
-        }
-        let named = match named.as_slice() {
-            [init @ .., last] if !init.is_empty() => format!("{}; and {last}", init.join("; ")),
-            _ => named.concat(),
+        let level: Vec<String> = best.level.iter().map(|entry| words(entry.variant)).collect();
+        let named = some(&level);
+        let unknown =
+            best.level.iter().any(|entry| entry.per_seed().len() < 2) || best.entry.per_seed().len() < 2;
+        let why = match unknown {
+            true => "an interval needs two finished seeds on both sides".to_string(),
+            false => format!("the {:.0}% interval of the difference holds zero", 100.0 * LEVEL),
         };
         format!(
-            "{head}, but these seeds cannot tell it apart from: {named} (the {:.0}% interval of the difference holds zero, or a \
-             side has fewer than two seeds). With more seeds another one may lead.",
-            100.0 * LEVEL
+            "{head}, but these seeds cannot tell it apart from: {named} ({why}). With more seeds another one may lead."
         )
     }
 
@@ -189,7 +192,7 @@ impl<'a> Outcome<'a> {
         let table = json!({
             "task": self.plan.task, "protocol": self.plan.run.protocol, "frames": self.plan.run.frames,
             "varied": self.keys, "variants": self.entries.iter().map(entry).collect::<Vec<_>>(),
-            "best": self.best().iter().map(best).collect::<Vec<_>>(), "notes": self.sentences(),
+            "best": self.best().iter().map(best).collect::<Vec<_>>(), "notes": self.sentences(), "warnings": self.warnings,
             "report": report, "figures": figures,
         });
         serde_json::to_string_pretty(&table).expect("plain values")
@@ -241,6 +244,18 @@ impl<'a> Outcome<'a> {
         }
         lines.sort_by(|a, b| a.name.cmp(&b.name));
         Some(SweepFigure { title: self.plan.task.clone(), setting: key.into(), lines })
+    }
+}
+
+/// The first few of a list, and how many more there are.
+fn some(items: &[String]) -> String {
+    let mut named = items.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    if items.len() > NAMED {
+        named.push(format!("{} more", items.len() - NAMED));
+    }
+    match named.as_slice() {
+        [init @ .., last] if !init.is_empty() => format!("{}; and {last}", init.join("; ")),
+        _ => named.concat(),
     }
 }
 
