@@ -26,6 +26,7 @@ Examples:
   spectral report runs/2048                        figures and a table from a run's folder
   spectral reproduce                               the paper's figures, and what each of them needs
   spectral reproduce mini-fig3                     one of them in small: minutes on two cores
+  spectral sweep --task pong-mini --vary learning_rate=1e-4,4e-4 --seeds 5
   spectral decompose 6.5                           the paper's figure 2, for any number
 
 Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 6 a task failed, 7 a job
@@ -83,6 +84,27 @@ or cut off goes on from the last checkpoint when it is started again.
 
 Exit codes: 0, or 7 if a job was given up.";
 
+const SWEEP: &str = "\
+Examples:
+  spectral sweep --task pong-mini --vary learning_rate=1e-4,2e-4,4e-4 --seeds 5
+  spectral sweep --task 2048 --agents spectral,popart --vary batch=32,64 --vary n_step=1,3
+  spectral sweep --task 2048 --agents spectral,popart --vary agent.popart.learning_rate=1e-4,1e-3
+  spectral sweep --task pong-mini --vary 'hidden=64,64;128,128'   values with commas
+  spectral sweep … --dry-run                    variants, runs, memory, disk and time
+
+Every combination of the values is an agent of its own, such as
+spectral-learning_rate-2e-4. Whatever stops it (Ctrl-C, a crash, a power cut),
+the same command goes on from the last checkpoint; with more values or seeds it
+trains only those that are missing. Runs lie in OUT/runs, the report is
+OUT/report/report.html.
+
+The best of many variants, chosen by the seeds it was trained with, looks better
+than it is: train it again with other seeds (--seeds 1001..1005) before you
+compare it with anything.
+
+Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was
+stopped, 130 interrupted (resumable).";
+
 /// A number of frames as people write it.
 fn frames(text: &str) -> Result<u64, String> {
     parse_count(text).ok_or_else(|| "expected a whole number, such as 500000, 1e6, 1M or 200k".into())
@@ -122,6 +144,9 @@ pub enum Command {
     /// Make a figure of the paper with our data: plan, train what is missing, report
     #[command(after_help = REPRODUCE)]
     Reproduce(ReproduceArgs),
+    /// Train every combination of some settings of agents, and say which does best
+    #[command(after_help = SWEEP)]
+    Sweep(SweepArgs),
     /// Say how far the jobs of a plan are that a cluster works on
     #[command(after_help = JOBS)]
     Jobs(JobsArgs),
@@ -408,6 +433,56 @@ pub struct ReproduceArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Train nothing: draw what there is
+    #[arg(long, conflicts_with = "dry_run")]
+    pub report_only: bool,
+    /// Seconds of trial training from which the expected time is reckoned; 0 does without
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub calibrate: f64,
+    #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// The task (`spectral tasks` lists them)
+    #[arg(long)]
+    pub task: Option<String>,
+    #[command(flatten)]
+    pub game: GameArgs,
+    /// Agents, separated by commas (`spectral agents` lists them; a path of a TOML file is an agent too)
+    #[arg(long)]
+    pub agents: Option<String>,
+    /// A setting of agents and its values: key=value,value or agent.NAME.key=value,value for one agent; a semicolon
+    /// separates values that hold commas. Given more than once, every combination is trained (`spectral agents --settings`
+    /// lists the settings)
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    pub vary: Vec<String>,
+    /// Seeds of each variant: a count (5), an inclusive range (1000..1009) or a list (3,7,9)
+    #[arg(long)]
+    pub seeds: Option<String>,
+    /// Emulator frames per variant and seed
+    #[arg(long, value_parser = frames)]
+    pub frames: Option<u64>,
+    /// Where to train: auto, cpu, cuda or cuda:N (`spectral doctor` says what there is)
+    #[arg(long)]
+    pub device: Option<String>,
+    /// Set any setting of all variants: key=value, or agent.NAME.key=value for those of one agent
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// A TOML file of settings; flags, --set and --vary win over it
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// The folder for runs and report [default: sweeps/TASK]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Print the plan and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Train nothing: report what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
     /// Seconds of trial training from which the expected time is reckoned; 0 does without

@@ -45,6 +45,7 @@ mod plot;
 mod run;
 pub mod stats;
 mod summary;
+mod sweep_figure;
 mod td_figure;
 mod td_verdict;
 mod text;
@@ -63,6 +64,7 @@ pub use summary::{
     Aggregate, Comparison, Improvement, OverallRow, OverallSummary, ReportSummary, Row, TaskSummary,
     text_table,
 };
+pub use sweep_figure::{SweepFigure, SweepLine, SweepPoint};
 
 /// What a report is to be called, and where it goes.
 #[derive(Clone, Debug, Default)]

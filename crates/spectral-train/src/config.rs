@@ -210,8 +210,23 @@ impl Configuration {
         Ok(settings)
     }
 
+    /// The last value of a setting that was set for all agents or, with a name, for this one alone; and the file that says so.
+    pub(crate) fn said(&self, agent: Option<&str>, key: &str) -> Option<(&str, Option<&str>)> {
+        let pair = self.pairs.iter().rev().find(|pair| split_key(&pair.key) == (agent, key))?;
+        Some((&pair.value, pair.origin.as_deref()))
+    }
+
     /// See [`Registry::plan`].
     pub(crate) fn plan(&self, registry: &Registry) -> Result<Plan, TrainError> {
+        self.plan_variants(registry, &|agent, _| Ok(vec![Variation::none(agent)]))
+    }
+
+    /// The plan in which each agent that was asked for stands for its variations.
+    pub(crate) fn plan_variants(
+        &self,
+        registry: &Registry,
+        variations: &Variations<'_>,
+    ) -> Result<Plan, TrainError> {
         self.check_keys(registry)?;
         let selection: Selection = self.read()?;
         let mut run: RunSettings = self.read()?;
@@ -234,20 +249,26 @@ impl Configuration {
         let task_settings = self.task_settings(registry, task, &protocol)?;
         let seeds = parse_seeds(&selection.seeds)?;
         let mut agents: Vec<AgentPlan> = Vec::new();
+        // The names by which they were asked for.
+        let mut asked: Vec<String> = Vec::new();
         let mut ids = HashSet::new();
         for word in selection.agents.split(',').map(str::trim).filter(|w| !w.is_empty()) {
             let choice = AgentChoice::find(registry, word)?;
-            let (settings, codec_settings) = self.agent_settings(registry, &choice, &protocol)?;
-            for &seed in &seeds {
-                let (settings, own) = (settings.clone(), codec_settings.clone());
-                let plan = AgentPlan::new(&choice.name, choice.codec.name(), seed, settings, own);
-                if !ids.insert(plan.id.clone()) {
-                    return Err(TrainError::Usage(format!(
-                        "agent {} with seed {seed} is asked for twice",
-                        choice.name
-                    )));
+            for variation in variations(&choice.name, choice.codec)? {
+                let (settings, codec_settings) =
+                    self.agent_settings(registry, &choice, &variation, &protocol)?;
+                for &seed in &seeds {
+                    let (settings, own) = (settings.clone(), codec_settings.clone());
+                    let plan = AgentPlan::new(&variation.name, choice.codec.name(), seed, settings, own);
+                    if !ids.insert(plan.id.clone()) {
+                        return Err(TrainError::Usage(format!(
+                            "agent {} with seed {seed} is asked for twice",
+                            variation.name
+                        )));
+                    }
+                    agents.push(plan);
+                    asked.push(choice.name.clone());
                 }
-                agents.push(plan);
             }
         }
         if agents.is_empty() {
@@ -255,7 +276,7 @@ impl Configuration {
                 "no agents: give --agents NAME,… (`spectral agents` lists them)".into(),
             ));
         }
-        self.check_named_agents(registry, &agents)?;
+        self.check_named_agents(registry, &agents, &asked)?;
         Ok(Plan::new(task.name(), task_settings, run, agents))
     }
 
@@ -323,11 +344,12 @@ impl Configuration {
     }
 
     /// An agent's settings and its codec's: defaults, the protocol's, the agent's, the user's for all agents, the user's
-    /// for this one.
+    /// for this one, those of a variation.
     fn agent_settings(
         &self,
         registry: &Registry,
         choice: &AgentChoice<'_>,
+        variation: &Variation,
         protocol: &[Pair],
     ) -> Result<(AgentSettings, Values), TrainError> {
         let schema = choice.codec.schema();
@@ -372,24 +394,32 @@ impl Configuration {
                 return Err(foreign(key, pair));
             }
         }
+        for pair in &variation.settings {
+            if !set(&pair.key, pair)? {
+                return Err(foreign(&pair.key, pair));
+            }
+        }
         let built = choice.codec.build(&own, &settings);
-        built.map_err(|e| TrainError::Usage(format!("agent {}: {e}", choice.name)))?;
+        built.map_err(|e| TrainError::Usage(format!("agent {}: {e}", variation.name)))?;
         Ok((settings, own))
     }
 
     /// Refuses settings that no agent of the run has: a flag that does nothing is a mistake. Files may speak of more agents than
     /// one run trains, but not of agents that do not exist.
-    fn check_named_agents(&self, registry: &Registry, agents: &[AgentPlan]) -> Result<(), TrainError> {
+    fn check_named_agents(
+        &self,
+        registry: &Registry,
+        agents: &[AgentPlan],
+        asked: &[String],
+    ) -> Result<(), TrainError> {
         for pair in self.pairs.iter().filter(|pair| pair.origin.is_none()) {
             let (name, key) = split_key(&pair.key);
             let of_codec = !AgentSettings::KEYS.contains(&key) && registry.is_agent_key(key);
-            let has = |agent: &AgentPlan| match name {
-                Some(name) => agent.agent == name,
-                None => agent.codec_settings.get(key).is_some(),
+            let has = match name {
+                Some(name) => asked.iter().any(|asked| asked == name),
+                None => agents.iter().any(|agent| agent.codec_settings.get(key).is_some()),
             };
-            if (name.is_some_and(|name| registry.agent(name).is_some()) || of_codec)
-                && !agents.iter().any(has)
-            {
+            if (name.is_some_and(|name| registry.agent(name).is_some()) || of_codec) && !has {
                 return Err(TrainError::Usage(format!(
                     "no agent of this run has the setting '{}': leave it out, or add the agent",
                     pair.key
@@ -399,9 +429,9 @@ impl Configuration {
         for pair in &self.pairs {
             let Some(name) = split_key(&pair.key).0 else { continue };
             let known = registry.agents();
-            let names: Vec<&str> = agents
+            let names: Vec<&str> = asked
                 .iter()
-                .map(|agent| agent.agent.as_str())
+                .map(String::as_str)
                 .chain(known.iter().map(|(_, preset)| preset.name.as_str()))
                 .collect();
             if !names.contains(&name) {
@@ -409,6 +439,28 @@ impl Configuration {
             }
         }
         Ok(())
+    }
+}
+
+/// The variations of an agent, by its name and codec.
+pub(crate) type Variations<'a> = dyn Fn(&str, &CodecEntry) -> Result<Vec<Variation>, TrainError> + 'a;
+
+/// An agent with further settings, under a name of its own.
+pub(crate) struct Variation {
+    pub name: String,
+    settings: Vec<Pair>,
+}
+
+impl Variation {
+    /// The agent as it is.
+    pub(crate) fn none(agent: &str) -> Self {
+        Variation { name: agent.into(), settings: Vec::new() }
+    }
+
+    /// The agent under another name with these settings, which go over all others.
+    pub(crate) fn new<'a>(name: &str, settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let pair = |(key, value): (&str, &str)| Pair { key: key.into(), value: value.into(), origin: None };
+        Variation { name: name.into(), settings: settings.map(pair).collect() }
     }
 }
 
@@ -454,7 +506,7 @@ pub(crate) fn is_plain(name: &str) -> bool {
 }
 
 /// The agent that a key `agent.<name>.<key>` is about, and the key.
-fn split_key(key: &str) -> (Option<&str>, &str) {
+pub(crate) fn split_key(key: &str) -> (Option<&str>, &str) {
     match key.strip_prefix("agent.").and_then(|rest| rest.rsplit_once('.')) {
         Some((agent, key)) => (Some(agent), key),
         None => (None, key),

@@ -5,6 +5,7 @@ mod decompose;
 mod demo;
 mod doctor;
 mod eval;
+mod experiment;
 mod lists;
 mod notes;
 mod play;
@@ -12,6 +13,7 @@ mod report;
 mod reproduce;
 #[cfg(feature = "atari")]
 mod roms;
+mod sweep;
 mod train;
 mod watch;
 
@@ -32,6 +34,7 @@ pub fn run(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Watch(args) => watch::run(&args, registry),
         Command::Report(args) => report::run(&args, registry),
         Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Sweep(args) => sweep::run(&args, registry),
         Command::Jobs(args) => cluster::jobs(&args, registry),
         Command::Job(args) => cluster::job(&args, registry),
         Command::Tasks(args) => lists::tasks(&args, registry),

@@ -3,7 +3,7 @@
 use crate::table::count;
 use spectral_agent::settings::{Settings, Values};
 use spectral_report::Run;
-use spectral_train::experiment::Experiment;
+use spectral_train::experiment::{Experiment, RunIndex};
 use spectral_train::plan::{AgentPlan, Plan};
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
@@ -27,6 +27,20 @@ pub fn on_length(frames: u64, whole: &Plan) -> Option<String> {
         count(whole.run.frames),
         whole.task
     ))
+}
+
+/// Runs that the experiment asks for and of which nothing is there, in a sentence.
+pub fn on_missing(experiment: &Experiment, index: &RunIndex) -> Option<String> {
+    let mut parts = Vec::new();
+    for plan in &experiment.plans {
+        let absent = plan.agents.iter().filter(|agent| index.run_of(plan, agent).is_none());
+        let ids: Vec<&str> = absent.map(|agent| agent.id.as_str()).collect();
+        if !ids.is_empty() {
+            let (missing, all) = (ids.len(), plan.agents.len());
+            parts.push(format!("{} ({missing} of {all}) on {}", ids.join(", "), plan.task));
+        }
+    }
+    (!parts.is_empty()).then(|| format!("Not there yet: {}.", parts.join("; ")))
 }
 
 /// Where runs that somebody chose are not what the experiment asks for: in length, in the task's options or in settings.

@@ -1,8 +1,8 @@
 //! `spectral train` and `spectral resume`.
 
-use super::cluster::{Work, submit};
-use super::reproduce::live_elsewhere;
-use crate::args::{LiveArgs, ResumeArgs, Scheduler, TrainArgs};
+use super::cluster::submit;
+use super::experiment::Making;
+use crate::args::{LiveArgs, ResumeArgs, Scheduler, TableArgs, TrainArgs};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::progress::{Progress, duration};
@@ -23,29 +23,16 @@ use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::Status;
 use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Trains agents on a task.
 pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
-    let mut config = Configuration::default();
-    if let Some(path) = &args.config {
-        config.file(path)?;
-    }
     let named =
         [("task", &args.task), ("agents", &args.agents), ("seeds", &args.seeds), ("device", &args.device)];
-    for (key, value) in named.into_iter().chain(args.game.settings()) {
-        if let Some(value) = value {
-            config.add(key, value.clone());
-        }
-    }
-    if let Some(frames) = args.frames {
-        config.add("frames", frames.to_string());
-    }
-    for pair in &args.set {
-        config.set(pair)?;
-    }
+    let named = named.into_iter().chain(args.game.settings());
+    let config = configuration(args.config.as_deref(), named, args.frames, &args.set)?;
     if let Some(on) = args.cluster.on {
         return on_cluster(args, on, &config, registry);
     }
@@ -71,14 +58,35 @@ fn on_cluster(
     config: &Configuration,
     registry: &Registry,
 ) -> Result<u8, Failure> {
-    if args.live.live.is_some() {
-        return Err(live_elsewhere());
-    }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("cluster"));
     let experiment = Experiment::of(registry.plan(config)?);
-    let work =
-        Work { kind: Kind::Train, experiment: &experiment, out: &out, dry_run: args.dry_run, json: false };
-    submit(&work, on, &args.cluster, registry)
+    let table = TableArgs { json: false };
+    let making =
+        Making { dry_run: args.dry_run, live: &args.live, ..Making::for_report("run", &out, &table) };
+    submit(Kind::Train, &experiment, &making, on, &args.cluster, registry)
+}
+
+/// What flags ask for: a file's settings, then those of flags, then those of `--set`.
+pub fn configuration<'a>(
+    file: Option<&Path>,
+    named: impl Iterator<Item = (&'static str, &'a Option<String>)>,
+    frames: Option<u64>,
+    set: &[String],
+) -> Result<Configuration, TrainError> {
+    let mut config = Configuration::default();
+    if let Some(path) = file {
+        config.file(path)?;
+    }
+    for (key, value) in named {
+        if let Some(value) = value {
+            config.add(key, value.clone());
+        }
+    }
+    if let Some(frames) = frames {
+        config.add("frames", frames.to_string());
+    }
+    set.iter().try_for_each(|pair| config.set(pair))?;
+    Ok(config)
 }
 
 /// Goes on with a run.

@@ -5,11 +5,14 @@
 //! [`Job`]s are left to do; [`forecast`] says what they cost in memory, disk and time.
 
 pub mod forecast;
+mod frozen_sweep;
 mod populations;
 mod run_index;
+mod sweep;
 
 pub use populations::Limits;
 pub use run_index::{Job, RunIndex, Work};
+pub use sweep::{MAX_SWEEP_RUNS, Sweep, Variant, Vary};
 
 use crate::config::{Configuration, is_plain, parse, read_text};
 use crate::error::TrainError;

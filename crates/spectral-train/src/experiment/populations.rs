@@ -195,7 +195,8 @@ mod tests {
         let groups = populations(&plan, plan.agents.clone(), &Registry::default(), limits).unwrap();
         let mut all: Vec<String> = groups.iter().flatten().map(|agent| agent.id.clone()).collect();
         let mut asked: Vec<String> = plan.agents.iter().map(|agent| agent.id.clone()).collect();
-        (all.sort(), asked.sort());
+        all.sort();
+        asked.sort();
         assert_eq!(all, asked, "nobody is lost or there twice");
         groups.iter().map(|group| group.iter().map(|agent| agent.id.clone()).collect()).collect()
     }

@@ -7,7 +7,9 @@ mod table;
 pub use run::run as run_job;
 pub use table::jobs;
 
-use crate::args::{ClusterArgs, JobAction, JobArgs, Scheduler};
+use super::experiment::Making;
+use super::{reproduce, sweep};
+use crate::args::{ClusterArgs, JobAction, JobArgs, Scheduler, TableArgs};
 use crate::failure::{Failure, SUCCESS};
 use crate::output::{note, print};
 use crate::typed::{command_line, program};
@@ -24,27 +26,20 @@ use std::process::Command;
 /// Memory of a process that no plan counts: the program, its threads, the device's driver.
 const OVERHEAD: u64 = 2 << 30;
 
-/// Everything that is to be on a cluster.
-pub struct Work<'a> {
-    /// Who asks.
-    pub kind: Kind,
-    /// What for.
-    pub experiment: &'a Experiment,
-    /// The folder of runs and reports.
-    pub out: &'a Path,
-    /// Print the plan and stop.
-    pub dry_run: bool,
-    /// For programs.
-    pub json: bool,
-}
-
-/// Plans jobs, writes them down and submits them.
+/// Plans the jobs of an experiment, writes them down and submits them.
 pub fn submit(
-    work: &Work<'_>,
+    kind: Kind,
+    experiment: &Experiment,
+    making: &Making<'_>,
     on: Scheduler,
     args: &ClusterArgs,
     registry: &Registry,
 ) -> Result<u8, Failure> {
+    if making.live.live.is_some() {
+        return Err(Failure::usage(
+            "--live shows what trains here; see the runs of a cluster with `spectral watch`",
+        ));
+    }
     let options = Options {
         partition: args.partition.clone(),
         time: args.time.clone(),
@@ -62,31 +57,21 @@ pub fn submit(
         agents: args.agents_per_job.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         place: Place::Elsewhere { gpu: Some(gpu) },
     };
-    let index = RunIndex::scan(&work.out.join("runs"), registry)?;
-    let jobs = index.jobs(work.experiment, registry, &limits)?;
+    let index = RunIndex::scan(&making.runs(), registry)?;
+    let jobs = index.jobs(experiment, registry, &limits)?;
     let resources = resources(&jobs, args);
-    let outline = Outline::of(work.experiment, &jobs, resources);
-    if work.dry_run {
-        print(&if work.json { outline.json() } else { outline.text() })?;
+    let outline = Outline::of(experiment, &jobs, resources);
+    if making.dry_run {
+        print(&if making.table.json { outline.json() } else { outline.text() })?;
         return Ok(SUCCESS);
     }
     if jobs.is_empty() {
-        note!(
-            "{}: everything is there; the same command without --on draws the report",
-            work.experiment.name
-        );
+        note!("{}: everything is there; the same command without --on draws the report", experiment.name);
         return Ok(SUCCESS);
     }
     note!("{}", outline.text());
     let command = command_line();
-    let new = NewPlan {
-        kind: work.kind,
-        experiment: work.experiment,
-        jobs: &jobs,
-        out: work.out,
-        command: &command,
-        resources,
-    };
+    let new = NewPlan { kind, experiment, jobs: &jobs, out: making.out, command: &command, resources };
     let plan = new.write(registry)?;
     let words = slurm::program(&started_as());
     let all: Vec<usize> = plan.jobs.iter().map(|job| job.index).collect();
@@ -171,16 +156,16 @@ fn started_as() -> PathBuf {
 pub fn job(args: &JobArgs, registry: &Registry) -> Result<u8, Failure> {
     match &args.action {
         JobAction::Run { plan, index } => run_job(plan, *index, registry),
-        JobAction::Report { plan, table } => report(&JobPlan::open(plan)?, table.json, registry),
+        JobAction::Report { plan, table } => report(&JobPlan::open(plan)?, table, registry),
     }
 }
 
 /// Writes the report of a plan.
-fn report(plan: &JobPlan, json: bool, registry: &Registry) -> Result<u8, Failure> {
+fn report(plan: &JobPlan, table: &TableArgs, registry: &Registry) -> Result<u8, Failure> {
     let experiment = plan.experiment(registry)?;
+    let making = Making::for_report(plan.kind.name(), &plan.out, table);
     match plan.kind {
-        Kind::Train | Kind::Reproduce | Kind::Sweep => {
-            super::reproduce::report(&experiment, &plan.out, json, registry)
-        }
+        Kind::Train | Kind::Reproduce => reproduce::report(&making, &experiment, registry),
+        Kind::Sweep => sweep::report_frozen(&making, experiment, registry),
     }
 }

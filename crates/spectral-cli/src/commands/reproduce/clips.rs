@@ -1,6 +1,6 @@
 //! Short films of play for the report: one for each task and agent, by its first seed.
 
-use super::interrupt;
+use crate::commands::train::interrupt;
 use crate::failure::Failure;
 use crate::film::Film;
 use spectral_env::Picture;

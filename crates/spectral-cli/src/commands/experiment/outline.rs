@@ -1,6 +1,6 @@
-//! The plan of a figure as people read it before anything starts.
+//! The plan of an experiment as people read it before anything starts.
 
-use super::interrupt;
+use crate::commands::train::interrupt;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::progress::duration;
@@ -17,7 +17,7 @@ use std::path::Path;
 const SHORTEST_TRIAL: f64 = 0.5;
 const TRIAL: &str = ".trial-";
 
-/// What there is to say about a figure's plan.
+/// What there is to say about an experiment's plan.
 pub struct Outline {
     name: String,
     title: String,
