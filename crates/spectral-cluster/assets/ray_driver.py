@@ -28,13 +28,20 @@ DONE, WRONG, GAVE_UP = 0, 2, 7
 MOST_ATTEMPTS = 100
 
 
-def die_with_parent():
-    """Asks the kernel to end the program when the worker that started it dies, so that it saves and lets go of its run."""
+def dying_with(parent):
+    """A function for the child: the kernel is to end the program when the worker that started it dies. It then saves and lets go of its run."""
     import ctypes
     import signal
 
+    prctl = ctypes.CDLL(None).prctl
     PR_SET_PDEATHSIG = 1
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    def ask():
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask
 
 
 @ray.remote(num_cpus=CPUS, num_gpus=GPUS, memory=MEMORY, max_retries=0)
@@ -45,7 +52,7 @@ def run(index, attempt):
     with open(PLAN / "logs" / f"{index}.log", "ab") as log:
         print(f"attempt {attempt}: {' '.join(command)}", file=open(log.fileno(), "w", closefd=False), flush=True)
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=die_with_parent
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=dying_with(os.getpid())
         ).returncode
 
 

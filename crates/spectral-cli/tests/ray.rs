@@ -1,0 +1,126 @@
+//! Plans on a real Ray cluster of two nodes, one of which dies. `tests/cluster/ray_nodes.py` starts them.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A figure of one task in two populations, each of which takes a core half a minute.
+const FIGURE: &str = r#"# Two agents on a task.
+agents = ["spectral", "popart"]
+seeds = 2
+frames = 1_000_000
+log_frames = 10_000
+hidden = 16
+batch = 8
+replay = 1_500
+learning_starts = 200
+target_period = 300
+epsilon_frames = 2_000
+checkpoint_seconds = 1
+
+[[task]]
+name = "ponglantis-mini"
+"#;
+
+/// Two nodes, with a Python that has Ray.
+struct Nodes {
+    python: String,
+    folder: tempfile::TempDir,
+}
+
+impl Nodes {
+    /// `None`, said aloud, where there is no Ray.
+    fn start() -> Option<Self> {
+        let python = std::env::var("SPECTRAL_PYTHON").unwrap_or("python3".into());
+        let found = Command::new(&python).args(["-c", "import ray"]).output();
+        if !found.is_ok_and(|ran| ran.status.success()) {
+            skipped("Python's package ray is not installed (SPECTRAL_PYTHON names a Python that has it)");
+            return None;
+        }
+        // The path of a socket is short.
+        let folder = tempfile::Builder::new().prefix("ry").tempdir_in("/tmp").unwrap();
+        let nodes = Nodes { python, folder };
+        nodes.script(&["start"]);
+        Some(nodes)
+    }
+
+    fn call(&self, words: &[&str]) -> Command {
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cluster/ray_nodes.py").canonicalize();
+        let (first, rest) = words.split_first().unwrap();
+        let mut command = Command::new(&self.python);
+        command.arg(script.expect("the script")).arg(first).arg(self.folder.path()).args(rest);
+        command
+    }
+
+    fn script(&self, words: &[&str]) -> Output {
+        let ran = self.call(words).output().expect("Python");
+        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        ran
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        let _ = self.call(&["stop"]).output();
+    }
+}
+
+fn all_results(runs: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for run in std::fs::read_dir(runs.join("ponglantis-mini")).unwrap().flatten() {
+        found.extend(results(&run.path()));
+    }
+    found
+}
+
+#[test]
+fn a_node_dies_and_the_figure_is_the_same_to_the_bit() {
+    let Some(nodes) = Nodes::start() else { return };
+    let place = Place::new();
+    std::fs::write(place.path("tiny.toml"), FIGURE).unwrap();
+    let planned = "reproduce tiny.toml --on ray --device cpu --cpus-per-job 1 --agents-per-job 2 --no-submit";
+    place.run(planned).code(0).says(&["ray_driver.py"]);
+    let plan: PathBuf =
+        std::fs::read_dir(place.path("reproduce/jobs")).unwrap().next().unwrap().unwrap().path();
+    let driver = plan.join("ray_driver.py").display().to_string();
+    // As the command starts it, but where the nodes can be reached.
+    let mut driver = nodes.call(&["exec", &nodes.python, &driver]);
+    let mut driver =
+        driver.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let rows = || place.run(&format!("jobs {} --json", plan.display())).json();
+    let wait = |what: &str, seconds: u64, so: &mut dyn FnMut() -> bool| {
+        let begun = Instant::now();
+        while !so() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(seconds),
+                "waited {seconds} s for {what}: {}",
+                rows()
+            );
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    };
+    wait("work on both nodes", 120, &mut || {
+        rows()
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|row| row["state"] == "running" && row["done"].as_f64() > Some(0.0))
+    });
+    nodes.script(&["kill", "n2"]);
+    wait("the end of all jobs", 400, &mut || driver.try_wait().unwrap().is_some());
+    // Ray's own words are coloured.
+    let ran = driver.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("tried again"), "nothing was lost with the node: {said}");
+    assert!(rows().as_array().unwrap().iter().all(|row| row["state"] == "finished"), "{}", rows());
+    assert!(place.path("reproduce/tiny/report.html").is_file());
+    place.run("reproduce tiny.toml --calibrate 0 --device cpu --out whole").code(0);
+    assert_same(&all_results(&place.path("reproduce/runs")), &all_results(&place.path("whole/runs")));
+}
