@@ -75,7 +75,7 @@ fn crc(bytes: &[u8]) -> u64 {
 fn without_locks_of_those_that_begin_at_once_one_does() {
     let place = Place::new();
     let Some(no_locks) = NoLocks::in_place(&place) else { return };
-    for attempt in 0..8 {
+    for attempt in 0..25 {
         let begin = |seed: usize| {
             let out = format!("--seeds {0}..{0} --frames 300 --out run{attempt}", 10 + seed);
             no_locks.start(&place, &train(&out))

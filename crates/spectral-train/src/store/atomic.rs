@@ -104,14 +104,20 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
 
 /// Removes temporary files that a killed process left in `folder`, and returns their number.
 ///
-/// No other process may be writing to the folder.
+/// No other process may be writing to the folder, but for those that find out who may: their files may go at any moment, by either
+/// hand.
 pub fn sweep_temporaries(folder: &Path) -> Result<usize, StoreError> {
     let mut swept = 0;
     for name in file_names(folder)? {
         if is_temporary(&name) {
             let path = folder.join(name);
-            fs::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
-            swept += 1;
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                removed => {
+                    removed.map_err(|e| StoreError::io(&path, "remove", e))?;
+                    swept += 1;
+                }
+            }
         }
     }
     Ok(swept)
