@@ -357,3 +357,49 @@ fn signals_that_come_again_later_lose_no_checkpoint() {
     Ran::of(child.wait_with_output().unwrap()).code(130).says(&["interrupted and saved"]);
     assert_eq!(checkpoints(&place.path("slow")).len(), 1);
 }
+
+/// The only plan in a folder of runs and reports.
+fn plan_in(place: &Place, out: &str) -> PathBuf {
+    let mut plans = std::fs::read_dir(place.path(out).join("jobs")).expect("a plan").flatten();
+    let plan = plans.next().expect("a plan").path();
+    assert!(plans.next().is_none());
+    plan
+}
+
+#[test]
+fn a_sweep_in_jobs_has_the_table_of_a_sweep_made_here() {
+    let place = Place::new();
+    let small: String = SMALL.iter().map(|pair| format!(" --set {pair}")).collect();
+    let sweep = format!(
+        "sweep --task pong-mini --vary learning_rate=1e-4,1e-3 --vary n_step=1,3 --seeds 2 --frames 2000 --device cpu{small}"
+    )
+    .replace(" --set batch=8", "");
+    let here = place.run(&format!("{sweep} --calibrate 0 --json --out here")).code(0).json();
+    place.run(&format!("{sweep} --on slurm --no-submit --agents-per-job 3 --out there")).code(0);
+    let plan = plan_in(&place, "there");
+    let count = rows(&place, &plan).len();
+    assert_eq!(count, 3, "eight runs in jobs of three at most");
+    (0..count).for_each(|index| drop(job(&place, &plan, index).code(0)));
+    let there = place.run(&format!("job report {} --json", plan.display())).code(0).json();
+    assert_eq!(there["variants"], here["variants"]);
+    assert!(there["variants"].as_array().is_some_and(|variants| variants.len() == 4), "{there}");
+}
+
+#[test]
+fn a_run_in_jobs_is_the_same_as_one_made_here() {
+    let place = Place::new();
+    place.train("--agents spectral,clipped --seeds 2 --frames 3000 --device cpu --out whole").code(0);
+    let arguments =
+        "--agents spectral,clipped --seeds 2 --frames 3000 --device cpu --on slurm --agents-per-job 2";
+    place.train(&format!("{arguments} --dry-run")).code(0);
+    assert!(!place.path("cluster").exists());
+    place.train(&format!("{arguments} --no-submit")).code(0);
+    let plan = plan_in(&place, "cluster");
+    (0..2).for_each(|index| drop(job(&place, &plan, index).code(0)));
+    let runs = place.path("cluster/runs/exponential-pong-mini");
+    let mut found = std::collections::BTreeMap::new();
+    std::fs::read_dir(runs).unwrap().flatten().for_each(|run| found.extend(results(&run.path())));
+    assert_same(&found, &results(&place.path("whole")));
+    place.run(&format!("job report {}", plan.display())).code(0);
+    assert!(place.path("cluster/exponential-pong-mini/report.html").is_file());
+}

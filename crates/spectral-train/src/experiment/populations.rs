@@ -233,12 +233,12 @@ mod tests {
         let memory = Some((4.01 * one as f64 / MEMORY_SHARE) as u64);
         let sizes = |limits: Limits| ids(&pairs, &limits).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(
-            sizes(Limits { memory, agents: None }),
+            sizes(Limits { memory, ..Limits::default() }),
             [4, 4, 2],
             "as they were before there was another limit"
         );
-        assert_eq!(sizes(Limits { memory, agents: Some(9) }), [4, 3, 3]);
-        assert_eq!(sizes(Limits { memory, agents: Some(3) }), [3, 3, 2, 2]);
+        assert_eq!(sizes(Limits { memory, agents: Some(9), ..Limits::default() }), [4, 3, 3]);
+        assert_eq!(sizes(Limits { memory, agents: Some(3), ..Limits::default() }), [3, 3, 2, 2]);
     }
 
     #[test]
