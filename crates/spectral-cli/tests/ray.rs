@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const FIGURE: &str = r#"# Two agents on a task.
 agents = ["spectral", "popart"]
 seeds = 2
-frames = 1_000_000
+frames = FRAMES
 log_frames = 10_000
 hidden = 16
 batch = 8
@@ -83,7 +83,8 @@ fn all_results(runs: &Path) -> BTreeMap<String, Vec<u8>> {
 fn a_node_dies_and_the_figure_is_the_same_to_the_bit() {
     let Some(nodes) = Nodes::start() else { return };
     let place = Place::new();
-    std::fs::write(place.path("tiny.toml"), FIGURE).unwrap();
+    let figure = FIGURE.replace("FRAMES", &frames_in(30.0, 2).to_string());
+    std::fs::write(place.path("tiny.toml"), figure).unwrap();
     let planned = "reproduce tiny.toml --on ray --device cpu --cpus-per-job 1 --agents-per-job 2 --no-submit";
     place.run(planned).code(0).says(&["ray_driver.py"]);
     let plan: PathBuf =

@@ -46,8 +46,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None`, said aloud, where there is no Slurm.
-    fn start(frames: u64) -> Option<Self> {
+    /// With a figure whose jobs of so many agents take a core about so many seconds. `None`, said aloud, where there is no Slurm.
+    fn start(seconds: f64, agents: u64) -> Option<Self> {
         let look = "PATH=$PATH:/usr/sbin; command -v slurmctld && command -v munged";
         let found = Command::new("sh").args(["-c", look]).stdout(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
@@ -55,10 +55,11 @@ impl Cluster {
             return None;
         }
         let place = Place::new();
-        std::fs::write(place.path("tiny.toml"), FIGURE.replace("FRAMES", &frames.to_string())).unwrap();
         // The path of a socket is short.
         let folder = tempfile::Builder::new().prefix("sl").tempdir_in("/tmp").unwrap();
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames = frames_in(seconds, agents);
+        std::fs::write(place.path("tiny.toml"), FIGURE.replace("FRAMES", &frames.to_string())).unwrap();
         let cluster = Cluster { place, folder, _alone: alone };
         cluster.script(&["start", "--requeue-wait", "5", "--time-grace", "10"]);
         Some(cluster)
@@ -178,7 +179,7 @@ fn all_results(runs: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn a_figure_over_two_nodes_is_the_same_to_the_bit() {
-    let Some(cluster) = Cluster::start(20_000) else { return };
+    let Some(cluster) = Cluster::start(4.0, 2) else { return };
     let (plan, array) = cluster.submit("--agents-per-job 2");
     assert_eq!(cluster.rows(&plan).len(), 4);
     // Two nodes, a job each; the report waits for all.
@@ -202,41 +203,42 @@ fn a_figure_over_two_nodes_is_the_same_to_the_bit() {
 /// A requeue by an administrator, a preemption, a node that dies, a warning as before a time limit, one after the other.
 #[test]
 fn whatever_ends_a_job_it_goes_on_to_the_same_bits() {
-    let Some(cluster) = Cluster::start(800_000) else { return };
+    let Some(cluster) = Cluster::start(40.0, 4) else { return };
     let (plan, array) = cluster.submit("");
-    // Requeued by somebody: Slurm puts it back itself.
+    // Requeued by somebody: Slurm puts it back itself. Meanwhile the other gets a warning as before the time limit: it puts itself
+    // back.
     cluster.wait_for_work(&plan, 0, 1);
     cluster.client(&format!("scontrol requeue {array}_0"));
-    cluster.wait(&plan, "the end of an attempt", 60, || {
+    cluster.wait_for_work(&plan, 1, 1);
+    cluster.client(&format!("scancel --signal=TERM --batch {array}_1"));
+    cluster.wait(&plan, "the end of two attempts", 60, || {
         cluster.log(&plan, 0).contains("Slurm ends this job itself")
+            && cluster.log(&plan, 1).contains("queued again")
     });
-    // A warning as before the time limit: it puts itself back.
-    cluster.wait_for_work(&plan, 0, 2);
-    cluster.client(&format!("scancel --signal=TERM --batch {array}_0"));
-    cluster
-        .wait(&plan, "a job that hands itself back", 60, || cluster.log(&plan, 0).contains("queued again"));
     // Preempted on whichever node is free to be taken.
-    cluster.wait_for_work(&plan, 0, 3);
-    cluster.wait_for_work(&plan, 1, 1);
+    cluster.wait_for_work(&plan, 0, 2);
+    cluster.wait_for_work(&plan, 1, 2);
     let ended = |job| cluster.log(&plan, job).matches("Slurm ends this job itself").count();
-    let before = ended(0) + ended(1);
+    let before = [ended(0), ended(1)];
     cluster.client("sbatch --partition=urgent --output=/dev/null --wrap true");
-    cluster.wait(&plan, "a preemption", 60, || ended(0) + ended(1) > before);
-    // A node loses power, and comes back.
-    cluster.wait_for_work(&plan, 1, 1);
-    let node = cluster.rows(&plan)[1]["where"].as_str().unwrap().split(' ').next().unwrap().to_string();
+    cluster.wait(&plan, "a preemption", 60, || [ended(0), ended(1)] != before);
+    // The node of the other loses power, and comes back.
+    let other = usize::from(ended(0) > before[0]);
+    cluster.wait_for_work(&plan, other, 2);
+    let node = cluster.rows(&plan)[other]["where"].as_str().unwrap().split(' ').next().unwrap().to_string();
     cluster.script(&["kill-node", &node]);
     std::thread::sleep(Duration::from_secs(3));
     cluster.script(&["start-node", &node]);
     cluster.wait_for_the_end(&plan, 500);
-    assert!(cluster.log(&plan, 0).contains("attempt 3"), "{}", cluster.log(&plan, 0));
-    assert!(cluster.log(&plan, 1).contains("attempt 2"), "{}", cluster.log(&plan, 1));
+    for job in 0..2 {
+        assert!(cluster.log(&plan, job).contains("attempt 3"), "{}", cluster.log(&plan, job));
+    }
     cluster.assert_same_as_here();
 }
 
 #[test]
 fn what_is_cancelled_stays_so_until_it_is_tried_again() {
-    let Some(cluster) = Cluster::start(150_000) else { return };
+    let Some(cluster) = Cluster::start(15.0, 4) else { return };
     let (plan, array) = cluster.submit("--tasks ponglantis-mini");
     cluster.wait_for_work(&plan, 0, 1);
     cluster.client(&format!("scancel {array}_0"));
@@ -259,7 +261,7 @@ fn what_is_cancelled_stays_so_until_it_is_tried_again() {
 /// A job that fails puts itself back; after three attempts without progress it is given up, and says why.
 #[test]
 fn a_job_that_fails_for_ever_is_given_up() {
-    let Some(cluster) = Cluster::start(800_000) else { return };
+    let Some(cluster) = Cluster::start(30.0, 4) else { return };
     let (plan, array) = cluster.submit("--tasks ponglantis-mini");
     cluster.wait_for_work(&plan, 0, 1);
     let run = std::fs::read_dir(cluster.place.path("reproduce/runs/ponglantis-mini")).unwrap();
@@ -281,7 +283,7 @@ fn a_job_that_fails_for_ever_is_given_up() {
 /// loses its node.
 #[test]
 fn at_random_moments_a_figure_is_disturbed_and_comes_out_the_same() {
-    let Some(cluster) = Cluster::start(400_000) else { return };
+    let Some(cluster) = Cluster::start(20.0, 2) else { return };
     let (plan, array) = cluster.submit("--agents-per-job 2");
     let ran = Command::new("python3")
         .arg(scripts().join("torture.py"))

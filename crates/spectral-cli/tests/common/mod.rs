@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -107,6 +108,26 @@ impl Place {
 pub fn train(arguments: &str) -> String {
     let set: String = SMALL.iter().map(|pair| format!(" --set {pair}")).collect();
     format!("train --task exponential-pong-mini{set} {arguments}")
+}
+
+/// Frames that each of so many small agents plays while one core works for about so many seconds: what is to be met at work must
+/// be at work for long enough, however fast the machine is.
+pub fn frames_in(seconds: f64, agents: u64) -> u64 {
+    const FRAMES: u64 = 50_000;
+    static RATE: OnceLock<f64> = OnceLock::new();
+    let rate = RATE.get_or_init(|| {
+        let place = Place::new();
+        let start = Instant::now();
+        place
+            .train(&format!("--agents spectral,popart --frames {FRAMES} --set threads=1 --out rate"))
+            .code(0);
+        2.0 * FRAMES as f64 / start.elapsed().as_secs_f64()
+    });
+    let frames = (seconds * rate / agents as f64 / 1000.0).ceil() as u64 * 1000;
+    println!(
+        "{rate:.0} frames a second: {frames} frames for each of {agents} agents are {seconds} s of a core"
+    );
+    frames
 }
 
 /// Every file under a folder, by its path inside it. Links count as what they point to.
