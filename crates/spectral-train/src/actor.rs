@@ -11,6 +11,7 @@ use crate::frozen_games::{Request, Row};
 use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
 use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, Plan};
+use crate::recipe::Anchor;
 use crate::resolve::ResolvedRun;
 use crate::store::{Field, StoreError};
 use spectral_agent::codecs::Codec;
@@ -306,14 +307,8 @@ impl Actor {
             return Ok(None);
         }
         c.saturated += u64::from(self.codec.saturates(step.reward));
-        let life_lost = step.life_lost && self.plan.settings.life_loss_terminal;
-        let outcome = Outcome {
-            action: action as u8,
-            reward: step.reward as f32,
-            terminal: step.terminated || (life_lost && !step.truncated),
-            truncated: step.truncated && !step.terminated,
-            player_score: c.player_score,
-        };
+        let life_loss_terminal = self.plan.settings.life_loss_terminal;
+        let outcome = Outcome::of(&step, action as u8, c.player_score, life_loss_terminal);
         if let Some(glimpses) = &mut self.glimpses {
             glimpses.stepped(step.reward, outcome.terminal || outcome.truncated);
         }
@@ -544,6 +539,14 @@ impl Actor {
     /// Whether the task writes its state. One that does not is resumed at an episode's start.
     pub fn saves_task(&self) -> bool {
         self.env.saves_state()
+    }
+
+    /// Where the task stands between two steps, so that what follows can be played again; `None` if the task does not say.
+    pub(crate) fn anchor(&self) -> Option<Anchor> {
+        let mut task = StateWriter::default();
+        self.saves_task().then(|| self.env.save(&mut task))?;
+        let Counters { steps, fresh, player_score, .. } = self.counters;
+        Some(Anchor { step: steps, fresh, player_score, task: task.into_bytes() })
     }
 
     /// Steps at which an episode was cut off because the run was resumed there. Replay's records before them say nothing

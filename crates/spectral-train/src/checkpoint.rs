@@ -6,31 +6,47 @@
 
 use crate::actor::Actor;
 use crate::claim::Fence;
+use crate::cpu_population::threads;
 use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::population::{ModelKind, Population};
+use crate::recipe::{Anchor, Recipe, Remaking, remake};
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
-    Container, ContainerWriter, SegmentRef, StoreError, append_segments, collect_garbage, load_segments,
-    write_atomically_if,
+    Container, ContainerWriter, SegmentRef, StoreError, append_recipe, append_segments, collect_garbage,
+    load_segments, write_atomically_if,
 };
 use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_env::Env;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 spectral_core::choices! {
     /// What a checkpoint holds.
     CheckpointKind {
-        /// Full if the disk has room for twice the population's replay, else light.
+        /// Full if the disk has room for twice the population's replay, else compact, or light where the task cannot be played again.
         Auto = "auto",
         /// Everything: a resumed run goes on bit for bit.
         Full = "full",
+        /// Everything, but of replay only how it came about, so that it is made again when the run is resumed.
+        Compact = "compact",
         /// Everything but replay, which fills anew when the run is resumed.
         Light = "light",
     }
+}
+
+/// What the checkpoints of a run at work hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saving {
+    /// Everything.
+    Full,
+    /// Replay as recipes, which are played again.
+    Compact,
+    /// No replay.
+    Light,
 }
 
 const SUFFIX: &str = ".checkpoint";
@@ -44,7 +60,11 @@ pub struct Checkpoints {
     fingerprint: u32,
     ids: Vec<String>,
     number: u64,
-    light: bool,
+    saving: Saving,
+    /// Per agent, where its task stood at the end of the segments of the newest checkpoint; empty unless that is wanted.
+    anchors: Vec<Option<Anchor>>,
+    /// An instance of the task on which recipes are tried.
+    spare: Option<Box<dyn Env>>,
     /// Per agent, the segments of the newest checkpoint.
     segments: Vec<Vec<SegmentRef>>,
     /// The checkpoints on disk, the next to be removed first, each with the segments that it needs.
@@ -71,14 +91,16 @@ pub struct Cost {
 }
 
 impl Checkpoints {
-    /// For a run that has none yet; `light` ones leave replay out.
-    pub fn new(dir: &RunDir, plan: &Plan, light: bool) -> Self {
+    /// For a run that has none yet.
+    pub fn new(dir: &RunDir, plan: &Plan, saving: Saving) -> Self {
         Checkpoints {
             folder: dir.checkpoints(),
             fingerprint: plan.fingerprint(),
             ids: plan.agents.iter().map(|agent| agent.id.clone()).collect(),
             number: 0,
-            light,
+            saving,
+            anchors: Vec::new(),
+            spare: None,
             segments: vec![Vec::new(); plan.agents.len()],
             kept: Vec::new(),
             fence: Fence::default(),
@@ -88,6 +110,16 @@ impl Checkpoints {
     /// From now on nothing is written, and nothing removed, unless the run is still this process's.
     pub fn set_fence(&mut self, fence: Fence) {
         self.fence = fence;
+    }
+
+    /// Notes where the tasks stand before training goes on, which compact checkpoints have to know. To be called once, with a
+    /// population that is at its beginning or at the checkpoint that was read.
+    pub fn begin(&mut self, run: &ResolvedRun, population: &mut dyn Population) -> Result<(), TrainError> {
+        if self.saving == Saving::Compact {
+            self.spare = Some(run.make_task()?);
+            self.anchors = anchors(population);
+        }
+        Ok(())
     }
 
     /// Writes the whole population; when it returns, a kill or a power cut loses nothing before this moment.
@@ -107,13 +139,11 @@ impl Checkpoints {
         let start = std::time::Instant::now();
         let mut bytes = 0;
         let mut segments = vec![Vec::new(); self.ids.len()];
-        if !self.light {
+        if self.saving != Saving::Light {
             for (agent, manifest) in segments.iter_mut().enumerate() {
-                let previous = &self.segments[agent];
-                let mut records = population.records(agent);
                 self.fence.check()?;
-                *manifest = append_segments(&self.folder, &self.ids[agent], previous, records.as_mut())
-                    .map_err(unread)?;
+                *manifest = self.append(agent, population).map_err(unread)?;
+                let previous = &self.segments[agent];
                 let old: HashSet<&str> = previous.iter().map(|s| s.file.as_str()).collect();
                 let new = manifest.iter().filter(|s| !old.contains(s.file.as_str()));
                 bytes += new.map(|s| s.bytes).sum::<u64>();
@@ -129,7 +159,7 @@ impl Checkpoints {
             let mut container = ContainerWriter::new(out)?;
             let mut manifest = StateWriter::default();
             manifest.u32(self.fingerprint);
-            if self.light {
+            if self.saving == Saving::Light {
                 manifest.bool(true);
             }
             container.section(MANIFEST, &manifest.into_bytes())?;
@@ -150,6 +180,9 @@ impl Checkpoints {
         self.number = number;
         self.kept.push((path, segments.iter().flatten().map(|s| s.file.clone()).collect()));
         self.segments = segments;
+        if self.saving == Saving::Compact {
+            self.anchors = anchors(population);
+        }
         while self.kept.len() > KEPT {
             self.fence.check()?;
             let (old, _) = self.kept.remove(0);
@@ -161,6 +194,29 @@ impl Checkpoints {
         self.fence.check()?;
         collect_garbage(&self.folder, &self.needed())?;
         Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes })
+    }
+
+    /// Writes what an agent's replay gained: as a recipe if that is wanted and possible, else the records themselves.
+    fn append(
+        &mut self,
+        agent: usize,
+        population: &mut dyn Population,
+    ) -> Result<Vec<SegmentRef>, StoreError> {
+        let (folder, id, previous) = (&self.folder, &self.ids[agent], &self.segments[agent]);
+        let plan = population.actor(agent).plan().clone();
+        let mut records = population.records(agent);
+        let covered = previous.last().map_or(records.oldest(), SegmentRef::end);
+        let anchor = self.anchors.get(agent).and_then(Option::as_ref).filter(|anchor| anchor.step == covered);
+        if let (Some(anchor), Some(task)) = (anchor, &mut self.spare) {
+            let recipe = Recipe::of(anchor, records.as_mut(), &plan, task.as_mut());
+            if let Some(recipe) =
+                recipe.map_err(|e| StoreError::Source { path: folder.clone(), detail: e.0 })?
+            {
+                let range = (covered, records.newest() - covered);
+                return append_recipe(folder, id, previous, records.oldest(), range, &recipe.to_bytes());
+            }
+        }
+        append_segments(folder, id, previous, records.as_mut())
     }
 
     /// The checkpoint written last, or the one that was read if none was written since.
@@ -187,16 +243,16 @@ impl Checkpoints {
     }
 
     /// Reads a fresh population's state from the newest checkpoint, or from `chosen`. `None` if there is none yet.
-    /// Those written later are `light` or not, whatever this one is.
+    /// Those written later hold what `saving` says, whatever this one holds.
     ///
     /// A damaged checkpoint is an error that names the previous one; nothing is overwritten. A device that fails meanwhile
     /// is not taken for damage.
     pub fn load(
         dir: &RunDir,
-        plan: &Plan,
+        run: &ResolvedRun,
         population: &mut dyn Population,
         chosen: Option<&Path>,
-        light: bool,
+        saving: Saving,
     ) -> Result<Option<Loaded>, TrainError> {
         let all = Self::list(dir)?;
         // However the user writes its path, a checkpoint of this run is known by its own.
@@ -204,7 +260,7 @@ impl Checkpoints {
         let Some(path) = chosen.map(own).or_else(|| all.last().cloned()) else {
             return Ok(None);
         };
-        match Self::read(dir, plan, population, &path, &all, light) {
+        match Self::read(dir, run, population, &path, &all, saving) {
             Err(TrainError::Store(error)) if error.is_damage() => {
                 // A device that takes nothing any more gives nothing back either: then no file is to blame.
                 population.save_model(0, ModelKind::Last, &mut StateWriter::default())?;
@@ -212,7 +268,7 @@ impl Checkpoints {
                     Container::open(&dir.checkpoints().join(file)).and_then(|c| c.verify()).is_ok()
                 };
                 let sound = |p: &&PathBuf| {
-                    **p != path && segments_needed(p, plan).is_some_and(|files| files.iter().all(whole))
+                    **p != path && segments_needed(p, &run.plan).is_some_and(|files| files.iter().all(whole))
                 };
                 let hint = all.iter().rev().find(sound).map_or_else(
                     || "there is no other sound checkpoint of this run".to_string(),
@@ -287,13 +343,15 @@ impl Checkpoints {
 
     fn read(
         dir: &RunDir,
-        plan: &Plan,
+        run: &ResolvedRun,
         population: &mut dyn Population,
         path: &Path,
         all: &[PathBuf],
-        light: bool,
+        saving: Saving,
     ) -> Result<Loaded, TrainError> {
-        let mut checkpoints = Checkpoints::new(dir, plan, light);
+        let plan = &run.plan;
+        let mut checkpoints = Checkpoints::new(dir, plan, saving);
+        let mut remaking = Vec::new();
         let container = Container::open(path)?;
         container.verify()?;
         let without_replay = match read_manifest(&container)? {
@@ -320,11 +378,19 @@ impl Checkpoints {
             if emptied > 0 {
                 population.forget_before(agent, emptied);
             }
-            load_segments(&checkpoints.folder, &segments, population.records(agent).as_mut())?;
+            let mut records = population.records(agent);
+            let (oldest, recipes) =
+                (records.oldest(), load_segments(&checkpoints.folder, &segments, records.as_mut())?);
+            drop(records);
+            let remake = |(segment, recipe)| Remaking { agent, oldest, segment, recipe };
+            remaking.extend(recipes.into_iter().map(remake));
             mark_seams(population, agent).map_err(|e| StoreError::state(path, &e))?;
             population.actor(agent).check_files(&dir.agent(id))?;
             checkpoints.segments[agent] = segments;
         }
+        remake(run, &checkpoints.folder, &remaking, threads(plan)?, |agent, first, count, bytes| {
+            population.records(agent).read_range(first, count, bytes)
+        })?;
         // The whole checkpoint is sound: only now may files be cut back to it.
         for (agent, id) in checkpoints.ids.iter().enumerate() {
             let columns = population.metric_columns(agent);
@@ -342,6 +408,11 @@ impl Checkpoints {
         checkpoints.kept.push((path.into(), files));
         Ok(Loaded { checkpoints, without_replay })
     }
+}
+
+/// Where every agent's task stands.
+fn anchors(population: &mut dyn Population) -> Vec<Option<Anchor>> {
+    (0..population.len()).map(|agent| population.actor(agent).anchor()).collect()
 }
 
 /// Marks the episodes that were cut off by resuming a task that cannot be saved, as time-outs: no return reaches across.

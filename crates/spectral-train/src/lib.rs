@@ -32,6 +32,7 @@ pub mod plan;
 pub mod policy;
 pub mod population;
 pub mod presets;
+mod recipe;
 pub mod registry;
 pub mod resolve;
 pub mod run_dir;

@@ -1,6 +1,6 @@
 //! A run before it starts, with nothing left open: made once, from a plan, and handed to everything that follows.
 
-use crate::checkpoint::CheckpointKind;
+use crate::checkpoint::{CheckpointKind, Saving};
 use crate::devices::{self, Chosen, Place};
 use crate::error::TrainError;
 use crate::machine::{free_disk, human_bytes};
@@ -171,23 +171,46 @@ impl ResolvedRun {
         self.device.name(self.plan.run.precision)
     }
 
-    /// Whether checkpoints in `folder` leave replay out, and what to tell the user about it. `taken` is what earlier
-    /// checkpoints of this run take there, which counts as room.
-    pub fn light_checkpoints(&self, folder: &Path, taken: u64) -> (bool, Option<String>) {
-        let wanted = self.parts().replay_bytes().saturating_mul(2);
-        match (self.plan.run.checkpoint, free_disk(folder)) {
-            (CheckpointKind::Full, _) => (false, None),
-            (CheckpointKind::Light, _) => (true, None),
-            (CheckpointKind::Auto, Some(free)) if wanted > free.saturating_add(taken) => {
+    /// What checkpoints in `folder` hold, and what to tell the user about it. `taken` is what earlier checkpoints of this run take
+    /// there, which counts as room. A task that saves its state can be played again, but one that is stepped together with
+    /// others has no instances of its own.
+    pub fn checkpoints_hold(&self, folder: &Path, taken: u64, saves_task: bool) -> (Saving, Option<String>) {
+        let replay = self.parts().replay_bytes();
+        let repeats = saves_task && !self.step_together;
+        let small = free_disk(folder).filter(|&free| replay.saturating_mul(2) > free.saturating_add(taken));
+        let room = |free| {
+            format!(
+                "twice replay's {} do not fit into the {} free on the disk",
+                human_bytes(replay),
+                human_bytes(free)
+            )
+        };
+        match (self.plan.run.checkpoint, small) {
+            (CheckpointKind::Light, _) => (Saving::Light, None),
+            (CheckpointKind::Full, _) | (CheckpointKind::Auto, None) => (Saving::Full, None),
+            (CheckpointKind::Compact, _) if repeats => (Saving::Compact, None),
+            (CheckpointKind::Compact, _) => {
                 let note = format!(
-                    "checkpoints leave out replay: twice its {} do not fit into the {} free on the disk; a resumed run will \
-                     fill it anew before it learns on (--set checkpoint=full insists)",
-                    human_bytes(wanted / 2),
-                    human_bytes(free)
+                    "checkpoints are full, not compact: the task {} cannot be played again from where it stood",
+                    self.plan.task
                 );
-                (true, Some(note))
+                (Saving::Full, Some(note))
             }
-            (CheckpointKind::Auto, _) => (false, None),
+            (CheckpointKind::Auto, Some(free)) if repeats => {
+                let note = format!(
+                    "checkpoints are compact: {}; a resumed run plays again what replay holds (--set checkpoint=full insists)",
+                    room(free)
+                );
+                (Saving::Compact, Some(note))
+            }
+            (CheckpointKind::Auto, Some(free)) => {
+                let note = format!(
+                    "checkpoints leave out replay: {}; a resumed run will fill it anew before it learns on (--set \
+                     checkpoint=full insists)",
+                    room(free)
+                );
+                (Saving::Light, Some(note))
+            }
         }
     }
 }
@@ -195,15 +218,23 @@ impl ResolvedRun {
 impl Parts<'_> {
     /// Bytes of replay's records when the population has come to its end, before compression.
     fn replay_bytes(self) -> u64 {
-        let record = Replay::bytes_per_record(self.task) as u64;
+        self.replay_records().saturating_mul(Replay::bytes_per_record(self.task) as u64)
+    }
+
+    /// Replay's records when the population has come to its end.
+    fn replay_records(self) -> u64 {
         let steps = self.plan.run.frames.div_ceil(self.task.frames_per_step);
-        let records = |agent: &AgentPlan| (agent.settings.replay as u64).min(steps);
-        self.plan.agents.iter().map(|agent| records(agent).saturating_mul(record)).sum()
+        self.plan.agents.iter().map(|agent| (agent.settings.replay as u64).min(steps)).sum()
     }
 
     /// Bytes of disk at most: checkpoints and replay.
     fn disk(self) -> Result<u64, TrainError> {
-        let mut bytes = self.replay_bytes();
+        let mut bytes = match self.plan.run.checkpoint {
+            CheckpointKind::Light => 0,
+            // An action a record; the states of tasks are small beside networks.
+            CheckpointKind::Compact => self.replay_records(),
+            CheckpointKind::Auto | CheckpointKind::Full => self.replay_bytes(),
+        };
         for (agent, codec) in self.plan.agents.iter().zip(self.codecs) {
             let network = architecture(&agent.settings, self.task, codec.as_ref())?;
             let average = Average::memory_bytes(&agent.settings, &network);
@@ -284,7 +315,7 @@ mod tests {
     use crate::config::Configuration;
 
     #[test]
-    fn light_where_the_disk_is_small() {
+    fn compact_or_light_where_the_disk_is_small() {
         let mut config = Configuration::default();
         let set = [
             "task=pong-mini",
@@ -300,14 +331,24 @@ mod tests {
         assert_eq!(bytes, 5_000_000 * 7063);
         let here = std::env::temp_dir();
         let with = |plan: Plan| ResolvedRun { plan, ..run.clone() };
-        let decide = |plan: Plan, taken| with(plan).light_checkpoints(&here, taken);
-        assert_eq!(decide(run.plan.clone(), 2 * bytes), (false, None));
+        let decide = |plan: Plan, taken| with(plan).checkpoints_hold(&here, taken, true);
+        assert_eq!(decide(run.plan.clone(), 2 * bytes), (Saving::Full, None));
         let huge = Plan { agents: vec![run.plan.agents[0].clone(); 100_000], ..run.plan.clone() };
-        let (light, note) = decide(huge.clone(), 0);
-        assert!(light && note.unwrap().contains("checkpoint=full"));
-        assert!(!decide(huge.with(|run| run.checkpoint = CheckpointKind::Full), 0).0);
+        let (saving, note) = decide(huge.clone(), 0);
+        assert!(saving == Saving::Compact && note.unwrap().contains("checkpoint=full"));
+        // A task that saves nothing, or has no instances of its own, cannot be played again.
+        let together = ResolvedRun { step_together: true, ..with(huge.clone()) };
+        for (run, saves_task) in [(with(huge.clone()), false), (together, true)] {
+            let (saving, note) = run.checkpoints_hold(&here, 0, saves_task);
+            assert!(saving == Saving::Light && note.unwrap().contains("leave out replay"));
+            let compact = run.plan.with(|run| run.checkpoint = CheckpointKind::Compact);
+            let (saving, note) = ResolvedRun { plan: compact, ..run }.checkpoints_hold(&here, 0, saves_task);
+            assert!(saving == Saving::Full && note.unwrap().contains("not compact"));
+        }
+        let full = huge.with(|run| run.checkpoint = CheckpointKind::Full);
+        assert_eq!(decide(full, 0), (Saving::Full, None));
         let short = run.plan.with(|run| (run.checkpoint, run.frames) = (CheckpointKind::Light, 10));
-        assert!(decide(short.clone(), 0).0);
+        assert_eq!(decide(short.clone(), 0), (Saving::Light, None));
         // A short run never fills its replay.
         assert_eq!(with(short).parts().replay_bytes(), 50 * 7063);
     }

@@ -1,6 +1,6 @@
 //! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
-use crate::checkpoint::{Checkpoints, Loaded};
+use crate::checkpoint::{Checkpoints, Loaded, Saving};
 use crate::claim::RunLock;
 use crate::control::Control;
 use crate::cpu_population::{CpuPopulation, threads};
@@ -77,8 +77,8 @@ impl Trainer {
             dir.record_device(&run.device_name())?;
         }
         note_saving(&mut run, population.as_mut());
-        let light = decide_light(&dir, &mut run);
-        Self::fresh(dir, run, population, light, lock)
+        let saving = decide_saving(&dir, &mut run, population.as_mut());
+        Self::fresh(dir, run, population, saving, lock)
     }
 
     /// Goes on with a run, perhaps elsewhere or further than it was planned.
@@ -101,8 +101,8 @@ impl Trainer {
         let mut population = populate(&mut run)?;
         let planned = run.plan.run.frames;
         run.plan.run.frames = how.frames.unwrap_or(planned);
-        let light = decide_light(&dir, &mut run);
-        let loaded = Checkpoints::load(&dir, &run.plan, population.as_mut(), how.checkpoint, light)?;
+        let saving = decide_saving(&dir, &mut run, population.as_mut());
+        let loaded = Checkpoints::load(&dir, &run, population.as_mut(), how.checkpoint, saving)?;
         if loaded.is_none() && dir.has_progress() {
             return Err(TrainError::Data(format!(
                 "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
@@ -117,28 +117,28 @@ impl Trainer {
         dir.record_device(&run.device_name())?;
         note_saving(&mut run, population.as_mut());
         let Some(Loaded { checkpoints, without_replay }) = loaded else {
-            return Self::fresh(dir, run, population, light, lock);
+            return Self::fresh(dir, run, population, saving, lock);
         };
         if without_replay {
             run.notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
         }
         let seconds_before = dir.seconds();
-        Ok(Self::of(dir, run, population, checkpoints, seconds_before, lock))
+        Self::of(dir, run, population, checkpoints, seconds_before, lock)
     }
 
     fn fresh(
         dir: RunDir,
         run: ResolvedRun,
         mut population: Box<dyn Population>,
-        light: bool,
+        saving: Saving,
         lock: RunLock,
     ) -> Result<Self, TrainError> {
         for (number, agent) in run.plan.agents.iter().enumerate() {
             let columns = population.metric_columns(number);
             population.actor(number).create_files(&dir.agent(&agent.id), &columns)?;
         }
-        let checkpoints = Checkpoints::new(&dir, &run.plan, light);
-        Ok(Self::of(dir, run, population, checkpoints, 0.0, lock))
+        let checkpoints = Checkpoints::new(&dir, &run.plan, saving);
+        Self::of(dir, run, population, checkpoints, 0.0, lock)
     }
 
     fn of(
@@ -148,13 +148,14 @@ impl Trainer {
         mut checkpoints: Checkpoints,
         seconds_before: f64,
         lock: RunLock,
-    ) -> Self {
+    ) -> Result<Self, TrainError> {
+        checkpoints.begin(&run, population.as_mut())?;
         run.notes.extend_from_slice(lock.notes());
         checkpoints.set_fence(lock.fence());
         for agent in 0..population.len() {
             population.actor(agent).set_fence(&lock.fence());
         }
-        Trainer { dir, run, population, checkpoints, seconds_before, control: Control::default(), lock }
+        Ok(Trainer { dir, run, population, checkpoints, seconds_before, control: Control::default(), lock })
     }
 
     /// The run's plan.
@@ -361,13 +362,14 @@ fn populate(run: &mut ResolvedRun) -> Result<Box<dyn Population>, TrainError> {
     }
 }
 
-fn decide_light(dir: &RunDir, run: &mut ResolvedRun) -> bool {
+fn decide_saving(dir: &RunDir, run: &mut ResolvedRun, population: &mut dyn Population) -> Saving {
     let folder = dir.checkpoints();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let taken = entries.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum();
-    let (light, note) = run.light_checkpoints(&folder, taken);
+    let saves_task = !population.is_empty() && population.actor(0).saves_task();
+    let (saving, note) = run.checkpoints_hold(&folder, taken, saves_task);
     run.notes.extend(note);
-    light
+    saving
 }
 
 /// Tells the user if the task cannot be saved in the middle of an episode.

@@ -13,7 +13,7 @@ pub use sumtree::SumTree;
 
 use crate::codecs::Codec;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
-use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
+use spectral_env::{ActionMask, Observation, ObservationSpec, Step, TaskSpec};
 
 /// What follows an action, as the learner sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,6 +31,26 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What a step of the task is to the learner, if `life_loss_terminal` says that a lost life ends an episode for it.
+    ///
+    /// ```
+    /// use spectral_agent::replay::Outcome;
+    /// use spectral_env::Step;
+    /// let step = Step { reward: 2.0, life_lost: true, ..Step::default() };
+    /// assert!(Outcome::of(&step, 1, 0, true).terminal);
+    /// assert!(!Outcome::of(&step, 1, 0, false).terminal);
+    /// ```
+    pub fn of(step: &Step, action: u8, player_score: u8, life_loss_terminal: bool) -> Self {
+        let life_lost = step.life_lost && life_loss_terminal;
+        Outcome {
+            action,
+            reward: step.reward as f32,
+            terminal: step.terminated || (life_lost && !step.truncated),
+            truncated: step.truncated && !step.terminated,
+            player_score,
+        }
+    }
+
     /// [`TERMINAL`] and [`TRUNCATED`], where they apply.
     pub(crate) fn flags(&self) -> u8 {
         (u8::from(self.terminal) * TERMINAL) | (u8::from(self.truncated) * TRUNCATED)
@@ -330,6 +350,19 @@ impl Replay {
         if let Some(flags) = record.get_mut(1) {
             *flags |= TRUNCATED;
         }
+    }
+
+    /// The actions of `count` records, as [`write_range`](Replay::write_range) wrote them, and whether the first of them begins an
+    /// episode (or a life).
+    pub fn played(records: &[u8], count: u64) -> (&[u8], bool) {
+        let (actions, rest) = records.split_at(count as usize);
+        (actions, rest[0] & START != 0)
+    }
+
+    /// Takes its place among the records: the next is number `newest`, and it begins an episode if `starting`. There are none
+    /// before it.
+    pub fn begin_at(&mut self, newest: u64, starting: bool) {
+        (self.newest, self.floor, self.starting) = (newest, newest, starting);
     }
 
     /// Lets the next observation begin an episode, whatever came before.

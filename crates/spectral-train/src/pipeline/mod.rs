@@ -10,6 +10,8 @@
 mod actor_slot;
 #[cfg(test)]
 mod average_tests;
+#[cfg(test)]
+mod compact_tests;
 mod evaluator;
 mod group_driver;
 mod job_board;

@@ -24,6 +24,7 @@ pub use error::StoreError;
 pub(crate) use plain_file::open_plain_to_rewrite;
 pub use plain_file::{open_or_create_plain, open_plain, read_text};
 pub(crate) use protobuf::Message;
+pub(crate) use segments::append_recipe;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
 pub(crate) use tensor_header::{
     counts as json_counts, integers as json_integers, quote as json_quote, strings as json_strings,

@@ -21,6 +21,7 @@ pub const SEGMENT_BYTES: usize = 64 << 20;
 const SUFFIX: &str = ".segment";
 const RANGE: &str = "range";
 const RECORDS: &str = "records";
+const RECIPE: &str = "recipe";
 
 /// A ring of records as segments see it. A record never changes once it is counted in `newest()`: a segment
 /// that holds it is not written again.
@@ -65,7 +66,7 @@ pub struct SegmentRef {
     pub first: u64,
     /// How many records it holds.
     pub count: u64,
-    /// CRC-32 of the records before compression.
+    /// CRC-32 of the records, or of their recipe, before compression.
     pub crc: u32,
     /// The file's length.
     pub bytes: u64,
@@ -197,7 +198,7 @@ pub fn append_segments(
         records
             .write_range(first, count, &mut bytes)
             .map_err(|e| StoreError::Source { path: dir.into(), detail: e.0 })?;
-        manifest.push(write_segment(dir, prefix, first, count, &bytes)?);
+        manifest.push(write_segment(dir, prefix, first, count, RECORDS, &bytes)?);
         wrote = true;
         first += count;
     }
@@ -207,12 +208,29 @@ pub fn append_segments(
     Ok(manifest)
 }
 
+/// Writes `count` records from `first` on as a recipe by which they can be made again, and returns the new manifest. The recipe
+/// follows on the manifest `previous` without a gap.
+pub(crate) fn append_recipe(
+    dir: &Path,
+    prefix: &str,
+    previous: &[SegmentRef],
+    oldest: u64,
+    (first, count): (u64, u64),
+    recipe: &[u8],
+) -> Result<Vec<SegmentRef>, StoreError> {
+    let mut manifest: Vec<SegmentRef> = previous.iter().filter(|s| s.end() > oldest).cloned().collect();
+    manifest.push(write_segment(dir, prefix, first, count, RECIPE, recipe)?);
+    sync_folder(dir)?;
+    Ok(manifest)
+}
+
 fn write_segment(
     dir: &Path,
     prefix: &str,
     first: u64,
     count: u64,
-    records: &[u8],
+    section: &str,
+    content: &[u8],
 ) -> Result<SegmentRef, StoreError> {
     // An orphan of a killed run may have the name. It must not be replaced, whatever it holds.
     let stem = format!("{prefix}-{first:012}-{count}");
@@ -232,21 +250,24 @@ fn write_segment(
     write_and_rename(&path, |out| {
         let mut container = ContainerWriter::new(out)?;
         container.section(RANGE, &range)?;
-        container.section(RECORDS, records)?;
+        container.section(section, content)?;
         container.finish()
     })?;
     let bytes = path.metadata().map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
-    Ok(SegmentRef { file, first, count, crc: crc32fast::hash(records), bytes })
+    Ok(SegmentRef { file, first, count, crc: crc32fast::hash(content), bytes })
 }
 
 /// Reads all segments of a manifest, oldest first, into a ring whose counters are already restored (or that counts what it
 /// reads). A file that is missing, truncated, damaged, or not the one that the checkpoint refers to is an error that names it.
 /// A manifest with gaps, or one that does not cover the ring, is an error too.
+///
+/// Segments of a compact checkpoint hold a recipe in place of records. They are returned, and it is for the caller to make their
+/// records again.
 pub fn load_segments(
     dir: &Path,
     manifest: &[SegmentRef],
     records: &mut dyn Records,
-) -> Result<(), StoreError> {
+) -> Result<Vec<(SegmentRef, Vec<u8>)>, StoreError> {
     let mismatch = |path: &Path, detail: String| StoreError::Mismatch { path: path.into(), detail };
     for pair in manifest.windows(2) {
         if pair[0].end() != pair[1].first {
@@ -254,9 +275,14 @@ pub fn load_segments(
             return Err(mismatch(dir, detail));
         }
     }
+    let mut recipes = Vec::new();
     for segment in manifest {
         let path = dir.join(&segment.file);
-        let bytes = read_segment(&path, segment)?;
+        let (bytes, is_recipe) = read_segment(&path, segment)?;
+        if is_recipe {
+            recipes.push((segment.clone(), bytes));
+            continue;
+        }
         records.read_range(segment.first, segment.count, &bytes).map_err(|e| StoreError::state(&path, &e))?;
     }
     let (oldest, newest) = (records.oldest(), records.newest());
@@ -272,11 +298,12 @@ pub fn load_segments(
         (None, None) if oldest != newest => {
             Err(mismatch(dir, format!("no segment is listed, the replay needs records {oldest}..{newest}")))
         }
-        _ => Ok(()),
+        _ => Ok(recipes),
     }
 }
 
-fn read_segment(path: &Path, expected: &SegmentRef) -> Result<Vec<u8>, StoreError> {
+/// The records of a segment, or their recipe.
+fn read_segment(path: &Path, expected: &SegmentRef) -> Result<(Vec<u8>, bool), StoreError> {
     let container = Container::open(path)?;
     let range = container.section(RANGE)?;
     let mut reader = StateReader::new(&range);
@@ -296,11 +323,12 @@ fn read_segment(path: &Path, expected: &SegmentRef) -> Result<Vec<u8>, StoreErro
             found.1, found.0, expected.count, expected.first
         )));
     }
-    let bytes = container.section(RECORDS)?;
+    let is_recipe = container.names().any(|name| name == RECIPE);
+    let bytes = container.section(if is_recipe { RECIPE } else { RECORDS })?;
     if crc32fast::hash(&bytes) != expected.crc {
         return Err(mismatch("a sound segment, but not the one that the checkpoint means".into()));
     }
-    Ok(bytes)
+    Ok((bytes, is_recipe))
 }
 
 /// Deletes the segment files in `dir` that are not in `keep`, and temporary files that a killed process left. Returns the
@@ -527,7 +555,7 @@ mod tests {
         let mut part = Vec::new();
         ring.clone().write_range(10, 10, &mut part).unwrap();
         part[40] ^= 1;
-        let forged = write_segment(dir.path(), "c", 10, 10, &part).unwrap();
+        let forged = write_segment(dir.path(), "c", 10, 10, RECORDS, &part).unwrap();
         std::fs::copy(dir.join(&forged.file), &path).unwrap();
         assert!(matches!(failure(), StoreError::Mismatch { .. }));
         std::fs::write(&path, &whole).unwrap();
