@@ -12,6 +12,8 @@
 
 mod args;
 mod commands;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod film;
 mod half_blocks;

@@ -70,6 +70,22 @@ fn games_train_and_resume() {
             std::fs::read(place.path(folder).join("agents/spectral-s1/model.safetensors")).unwrap()
         };
         assert!(model(&name) == model(&format!("{name}-half")), "{task}: resumed training differs");
+        // The same with checkpoints that hold actions in place of screens, and in another folder.
+        let compact = format!("{small} --set checkpoint=compact --set replay=150 --out {name}-compact");
+        run(&format!("train --task {task} --agents spectral --frames 500 {compact}")).code(0);
+        std::fs::rename(place.path(&format!("{name}-compact")), place.path(&format!("{name}-moved")))
+            .unwrap();
+        let segments = std::fs::read_dir(place.path(&format!("{name}-moved/checkpoints"))).unwrap().flatten();
+        let segments = segments.filter(|entry| entry.path().extension().is_some_and(|end| end == "segment"));
+        let bytes: u64 = segments.map(|entry| entry.metadata().unwrap().len()).sum();
+        assert!(0 < bytes && bytes < 20_000, "{task}: {bytes} bytes for 125 screens");
+        run(&format!("resume {name}-moved --frames 1000")).code(0);
+        let straight = format!("{small} --set replay=150 --out {name}-straight");
+        run(&format!("train --task {task} --agents spectral --frames 1000 {straight}")).code(0);
+        assert!(
+            model(&format!("{name}-moved")) == model(&format!("{name}-straight")),
+            "{task}: replay differs"
+        );
     }
     let text = std::fs::read_to_string(place.path("exponential-pong/run.toml")).unwrap();
     assert!(text.contains("protocol = \"paper\""), "Atari's default protocol is the paper's");
