@@ -32,11 +32,13 @@ pub mod plan;
 pub mod policy;
 pub mod population;
 pub mod presets;
+pub mod prospect;
 mod recipe;
 pub mod registry;
 pub mod resolve;
 pub mod run_dir;
 pub mod run_file;
+pub mod run_status;
 pub mod store;
 pub mod trainer;
 

@@ -112,6 +112,10 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
             }
         }
         for pair in &args.set {
+            let key = pair.split_once('=').map_or(pair.as_str(), |(key, _)| key).trim();
+            if !registry.tasks().iter().any(|task| task.schema().keys().contains(&key)) {
+                return Err(Failure::usage(not_of_a_task(key, task, registry)));
+            }
             config.set(pair)?;
         }
         config.add("device", "cpu");
@@ -134,6 +138,17 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
         player.round_to_bf16();
     }
     Ok((resolved.make_task()?, player))
+}
+
+/// Why a setting is refused that no task has: nothing would come of it.
+fn not_of_a_task(key: &str, task: &str, registry: &Registry) -> String {
+    let keys = registry.task(task).map(|task| task.schema().keys()).unwrap_or_default();
+    let hint = match nearest(key, keys.iter().copied()) {
+        Some(nearest) => format!("did you mean '{nearest}'?"),
+        None if keys.is_empty() => format!("{task} has none"),
+        None => format!("{task} has {}", keys.join(", ")),
+    };
+    format!("--set {key}: `play` takes settings of the task only; {hint}")
 }
 
 /// The number of the agent of this id; a run with a single agent needs none to be named.
