@@ -85,12 +85,11 @@ pub fn configuration<'a>(
     if let Some(path) = file {
         config.file(path)?;
     }
-    let frames = frames.map(|frames| frames.to_string());
-    for (key, value) in named.chain([("frames", &frames)]) {
-        let Some(value) = value else { continue };
+    let flags = named.filter_map(|(key, value)| Some((key, value.clone()?)));
+    for (key, value) in flags.chain(frames.map(|frames| ("frames", frames.to_string()))) {
         let pairs = set.iter().filter_map(|pair| pair.split_once('='));
         for (_, other) in pairs.filter(|(other, _)| other.trim() == key) {
-            let same_count = parse_count(value).is_some_and(|count| parse_count(other.trim()) == Some(count));
+            let same_count = parse_count(&value).is_some_and(|count| parse_count(other.trim()) == Some(count));
             if other.trim() != value && !same_count {
                 return Err(TrainError::Usage(format!(
                     "--{key} {value} and --set {key}={} contradict each other: give one of them",
@@ -98,7 +97,7 @@ pub fn configuration<'a>(
                 )));
             }
         }
-        config.add(key, value.clone());
+        config.add(key, value);
     }
     set.iter().try_for_each(|pair| config.set(pair))?;
     Ok(config)

@@ -106,14 +106,6 @@ pub struct Line {
     pub words: String,
 }
 
-impl Line {
-    /// Its width: two blanks, the name, a blank, the bar and a blank if there is one, the words.
-    pub fn width(&self) -> usize {
-        let bar = if self.bar > 0 { self.bar + 1 } else { 0 };
-        2 + self.name.chars().count() + 1 + bar + self.words.chars().count()
-    }
-}
-
 /// The line of some agents in `width` columns; `longest` is the length of the longest name, `total` what their frames come to.
 /// What matters less gives way first: the time left, the rate, the bar.
 pub fn line(name: &str, longest: usize, standing: &Standing, total: u64, width: usize) -> Line {
@@ -216,6 +208,14 @@ mod tests {
             (name.clone(), format!("{name}-s{}", i % seeds + 1))
         };
         (0..names * seeds).map(pair).collect()
+    }
+
+    impl Line {
+        /// Its width: two blanks, the name, a blank, the bar and a blank if there is one, the words.
+        fn width(&self) -> usize {
+            let bar = if self.bar > 0 { self.bar + 1 } else { 0 };
+            2 + self.name.chars().count() + 1 + bar + self.words.chars().count()
+        }
     }
 
     fn busy() -> Standing {
