@@ -389,7 +389,7 @@ pub struct PlayArgs {
     #[arg(long, value_parser = choice::<ModelChoice>)]
     pub model: Option<ModelChoice>,
     /// fp32, or training: with factors rounded to bf16 if a GPU trained the run so
-    #[arg(long, requires = "run", default_value = "fp32", value_parser = choice::<Arithmetic>)]
+    #[arg(long, default_value = "fp32", value_parser = choice::<Arithmetic>)]
     pub arithmetic: Arithmetic,
     /// The agent's id, such as spectral-s1; a run with a single agent needs none
     #[arg(long)]
@@ -403,9 +403,9 @@ pub struct PlayArgs {
     /// Steps, of all episodes together, after which it ends in any case
     #[arg(long, default_value_t = 2000)]
     pub steps: u64,
-    /// Probability of a random action of a trained agent
-    #[arg(long, requires = "run", default_value_t = 0.001)]
-    pub epsilon: f64,
+    /// Probability of a random action of a trained agent [default: 0.001]
+    #[arg(long)]
+    pub epsilon: Option<f64>,
     /// The seed of task and random actions
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -14,13 +14,15 @@ fn every_table_is_valid_json_on_demand() {
         "agents --settings",
         "doctor",
         "decompose 6.5 -3 0 1e300",
+        "status run",
         "eval run --episodes 1",
         "report run",
     ] {
         let people = place.run(command).code(0);
         assert!(people.out.lines().count() > 1, "{command}: {}", people.out);
         let json = place.run(&format!("{command} --json")).code(0).json();
-        let filled = json.as_array().is_some_and(|rows| !rows.is_empty()) || json["tasks"].is_array();
+        let filled = json.as_array().or(json["tasks"].as_array()).or(json["gpus"].as_array());
+        let filled = filled.is_some_and(|rows| command == "doctor" || !rows.is_empty());
         assert!(filled, "{command}: {json}");
     }
     let tasks = place.run("tasks --json").json();
@@ -51,7 +53,8 @@ fn completions_know_every_command() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = place.run(&format!("completions {shell}")).code(0).out;
-        for command in ["demo", "train", "resume", "eval", "report", "tasks", "agents", "decompose", "doctor"]
+        for command in
+            ["demo", "train", "resume", "status", "eval", "report", "tasks", "agents", "decompose", "doctor"]
         {
             assert!(script.contains(command), "{shell}: no {command}");
         }
@@ -185,8 +188,7 @@ fn an_interrupted_demo_goes_on() {
 #[cfg(target_os = "linux")]
 fn on_a_terminal(place: &Place, size: (usize, usize), arguments: &str) -> Option<Vec<String>> {
     let (columns, rows) = size;
-    let command =
-        format!("stty rows {rows} cols {columns}; {} {arguments}", env!("CARGO_BIN_EXE_spectral"));
+    let command = format!("stty rows {rows} cols {columns}; {} {arguments}", env!("CARGO_BIN_EXE_spectral"));
     let output = std::process::Command::new("script")
         .args(["-qec", &command, "/dev/null"])
         .current_dir(place.0.path())
@@ -217,7 +219,8 @@ fn on_a_terminal(place: &Place, size: (usize, usize), arguments: &str) -> Option
 fn a_terminal_gets_lines_that_fit() {
     let place = Place::new();
     let twelve = "--agents spectral,popart,clipped,compressed --seeds 3 --frames 1200";
-    for ((columns, rows), alone) in [((80, 24), true), ((200, 50), true), ((80, 9), false), ((46, 12), false)] {
+    for ((columns, rows), alone) in [((80, 24), true), ((200, 50), true), ((80, 9), false), ((46, 12), false)]
+    {
         let out = format!("{twelve} --out of-{columns}-by-{rows}");
         let Some(lines) = on_a_terminal(&place, (columns, rows), &train(&out)) else {
             return skipped("no `script` command, so the bars were not looked at");

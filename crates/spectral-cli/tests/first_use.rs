@@ -15,7 +15,8 @@ fn tiny(place: &Place, arguments: &str) -> Ran {
 #[test]
 fn a_run_that_is_too_short_to_learn_says_so() {
     let place = Place::new();
-    let plan = |arguments: &str| place.run(&format!("train --task catch-scale --dry-run {arguments}")).code(0);
+    let plan =
+        |arguments: &str| place.run(&format!("train --task catch-scale --dry-run {arguments}")).code(0);
     plan("--agents spectral,clipped --seeds 2 --frames 15000").says(&[
         "4 agents, 15,000 frames each",
         "6,500 updates each; exploration ends at ε = 0.571",
@@ -38,8 +39,14 @@ fn what_contradicts_itself_or_does_nothing_is_refused() {
         ("train --task 2048 --set task=pong-mini", &["--task 2048 and --set task=pong-mini contradict"][..]),
         ("train --task 2048 --seeds 3 --set seeds=4", &["--seeds 3 and --set seeds=4"]),
         ("train --task 2048 --frames 1k --set frames=2000", &["--frames 1000 and --set frames=2000"]),
-        ("train --task 2048 --set agent.popart.learning_rate=1", &["agent.popart.learning_rate", "no agent of this run"]),
-        ("play --task 2048 --set learning_rate=2", &["learning_rate", "settings of the task only", "2048 has"]),
+        (
+            "train --task 2048 --set agent.popart.learning_rate=1",
+            &["agent.popart.learning_rate", "no agent of this run"],
+        ),
+        (
+            "play --task 2048 --set learning_rate=2",
+            &["learning_rate", "settings of the task only", "2048 has"],
+        ),
         ("play --task pong-mini --set observatoin=planes", &["did you mean 'observation'"]),
         ("play --task pong-mini --set task=2048", &["settings of the task only"]),
         ("play --task pong-mini --epsilon 0.5", &["--run"]),
@@ -68,7 +75,10 @@ fn two_settings_of_one_agent_are_compared() {
     names.sort_unstable();
     assert_eq!(names, ["spectral-learning_rate-1e-4", "spectral-learning_rate-4e-4"]);
     place.run("report slow fast --out both --baseline spectral-learning_rate-4e-4").code(0);
-    place.run("report slow fast --out both --baseline spectral").code(2).says(&["spectral-learning_rate-1e-4"]);
+    place
+        .run("report slow fast --out both --baseline spectral")
+        .code(2)
+        .says(&["spectral-learning_rate-1e-4"]);
 }
 
 /// The same mistake has the same exit code, whichever command it is made with.
@@ -108,9 +118,16 @@ fn keys_are_words() {
     }
     let place = Place::new();
     tiny(&place, "--out run").code(0);
-    for command in
-        ["tasks", "agents", "agents --settings", "doctor", "reproduce", "eval run --episodes 1", "status run", "report run"]
-    {
+    for command in [
+        "tasks",
+        "agents",
+        "agents --settings",
+        "doctor",
+        "reproduce",
+        "eval run --episodes 1",
+        "status run",
+        "report run",
+    ] {
         check(&place.run(&format!("{command} --json")).code(0).json());
     }
     let doctor = place.run("doctor --json").json();
@@ -161,7 +178,8 @@ fn a_program_is_told_all_that_happens() {
             assert_eq!(of_agent, rows.lines().count() - 1, "{agent}: {kind}");
         }
     }
-    let frames: Vec<u64> = told["metrics"].iter().filter_map(|event| event["values"]["frame"].as_u64()).collect();
+    let frames: Vec<u64> =
+        told["metrics"].iter().filter_map(|event| event["values"]["frame"].as_u64()).collect();
     assert!(frames.contains(&500) && frames.contains(&4000), "{frames:?}");
 
     let further = place.run("resume run --frames 5000 --json").code(0);
@@ -180,7 +198,8 @@ fn a_program_is_told_all_that_happens() {
 fn a_log_ends_with_scores() {
     let place = Place::new();
     let ran = place.train("--agents spectral,popart --frames 4000 --out run").code(0);
-    let line = ran.err.lines().find(|line| line.starts_with("exponential-pong-mini: 100%")).expect("a last line");
+    let line =
+        ran.err.lines().find(|line| line.starts_with("exponential-pong-mini: 100%")).expect("a last line");
     assert!(line.contains("; scores spectral ") && line.contains(", popart "), "{line}");
 }
 
@@ -212,7 +231,9 @@ fn a_folder_whose_name_is_no_text_is_trained_and_reported() {
     run("report");
     assert!(place.0.path().join(name).join("report/report.html").is_file());
     let summary = std::fs::read_to_string(place.0.path().join(name).join("report/summary.json")).unwrap();
-    assert!(serde_json::from_str::<Value>(&summary).unwrap()["html"].as_str().unwrap().contains("report.html"));
+    assert!(
+        serde_json::from_str::<Value>(&summary).unwrap()["html"].as_str().unwrap().contains("report.html")
+    );
     run("status");
     run("eval --episodes 1");
 }

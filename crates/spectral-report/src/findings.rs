@@ -267,9 +267,14 @@ fn standing(task: &Task<'_>, run: &AgentRun) -> String {
     let owner = task.runs.iter().find(|owner| owner.agents.iter().any(|agent| std::ptr::eq(agent, run)));
     let frames = short_count(task.frames as f64);
     match owner.map(|owner| owner.status) {
-        Some(RunStatus::Interrupted) => format!("seed {} was interrupted at {at} of {frames} frames", run.seed),
+        Some(RunStatus::Interrupted) => {
+            format!("seed {} was interrupted at {at} of {frames} frames", run.seed)
+        }
         Some(RunStatus::Finished) => {
-            format!("seed {} ended as planned at {at} frames, short of the {frames} at which runs are read", run.seed)
+            format!(
+                "seed {} ended as planned at {at} frames, short of the {frames} at which runs are read",
+                run.seed
+            )
         }
         _ => format!("seed {} is unfinished at {at} of {frames} frames", run.seed),
     }

@@ -414,7 +414,11 @@ fn one_agent_with_two_settings_is_two_agents_named_by_what_differs() {
     assert_eq!(summary.tasks[0].comparisons.len(), 1);
     let note = "spectral was trained with different settings, so it is 2 agents here: spectral-batch-32 has batch 32; \
                 spectral-batch-64 has batch 64.";
-    assert!(summary.tasks[0].warnings.iter().any(|warning| warning == note), "{:?}", summary.tasks[0].warnings);
+    assert!(
+        summary.tasks[0].warnings.iter().any(|warning| warning == note),
+        "{:?}",
+        summary.tasks[0].warnings
+    );
     assert!(text_table(&summary).contains(note), "people who read no page are told, too");
 
     // A third run with the settings of the first adds a seed to it.

@@ -649,7 +649,11 @@ mod tests {
         for protocol in presets::PROTOCOLS {
             let plan = self::plan(&["task=atari/pong", &format!("protocol={}", protocol.name)]).unwrap();
             let agent = &plan.agents[0].settings;
-            assert!(plan.run.frames > 2 * (agent.learning_starts + agent.epsilon_frames), "{}", protocol.name);
+            assert!(
+                plan.run.frames > 2 * (agent.learning_starts + agent.epsilon_frames),
+                "{}",
+                protocol.name
+            );
         }
     }
 

@@ -58,11 +58,16 @@ impl Plan {
     pub fn prospect(&self) -> String {
         let all: Vec<Prospect> = self.prospects().collect();
         let updates = range(all.iter().map(|p| p.updates)).map_or_else(String::new, |(least, most)| {
-            if least == most { show_count(least) } else { format!("{} to {}", show_count(least), show_count(most)) }
+            if least == most {
+                show_count(least)
+            } else {
+                format!("{} to {}", show_count(least), show_count(most))
+            }
         });
         let least = all.iter().map(|p| p.epsilon).fold(f64::INFINITY, f64::min);
         let most = all.iter().map(|p| p.epsilon).fold(0.0, f64::max);
-        let epsilon = if least == most { epsilon(least) } else { format!("{} to {}", epsilon(least), epsilon(most)) };
+        let epsilon =
+            if least == most { epsilon(least) } else { format!("{} to {}", epsilon(least), epsilon(most)) };
         format!("{updates} updates each; exploration ends at ε = {epsilon}")
     }
 
@@ -85,7 +90,10 @@ impl Plan {
         let mut enough = 0;
         let exploring: Vec<&AgentPlan> = self.agents.iter().filter(explores).collect();
         if let Some(worst) = exploring.iter().map(|a| Prospect::of(a, frames).epsilon).reduce(f64::max) {
-            let ends = exploring.iter().map(|a| a.settings.learning_starts.saturating_add(a.settings.epsilon_frames)).max()?;
+            let ends = exploring
+                .iter()
+                .map(|a| a.settings.learning_starts.saturating_add(a.settings.epsilon_frames))
+                .max()?;
             enough = ends.saturating_mul(2);
             reasons.push(format!(
                 "at its end {} still take{} {:.0}% of the actions at random (exploration falls until frame {})",
@@ -98,7 +106,9 @@ impl Plan {
         let rare: Vec<&AgentPlan> = self.agents.iter().filter(rarely).collect();
         if let Some(least) = rare.iter().map(|a| Prospect::of(a, frames).updates).min() {
             let need = |a: &&AgentPlan| {
-                a.settings.learning_starts.saturating_add(a.settings.target_period.saturating_mul(2 * FEW_REFRESHES))
+                a.settings
+                    .learning_starts
+                    .saturating_add(a.settings.target_period.saturating_mul(2 * FEW_REFRESHES))
             };
             enough = enough.max(rare.iter().map(need).max()?);
             reasons.push(format!("{} will have made {} updates only", names(&rare), show_count(least)));
@@ -165,7 +175,9 @@ mod tests {
         let none = said(&["task=catch-scale", "frames=1500"]);
         assert!(none.contains("nothing will be learned: learning starts at frame 2,000"), "{none}");
         let short = said(&["task=catch-scale", "agents=spectral,clipped", "seeds=2", "frames=15000"]);
-        for part in ["57%", "spectral and clipped still take ", "until frame 32,000", "--frames 64_000 or more"] {
+        for part in
+            ["57%", "spectral and clipped still take ", "until frame 32,000", "--frames 64_000 or more"]
+        {
             assert!(short.contains(part), "{part}: {short}");
         }
         assert!(!short.contains("updates only"), "{short}");
@@ -183,10 +195,7 @@ mod tests {
             let plan = plan(&[&format!("task={task}")]);
             assert_eq!(plan.too_short(), None, "{task}");
         }
-        assert_eq!(
-            plan(&["task=pong-mini"]).prospect(),
-            "99,000 updates each; exploration ends at ε = 0.01"
-        );
+        assert_eq!(plan(&["task=pong-mini"]).prospect(), "99,000 updates each; exploration ends at ε = 0.01");
         let two = plan(&["task=pong-mini", "agents=spectral,clipped", "agent.clipped.update_period=4"]);
         assert!(two.prospect().starts_with("49,500 to 99,000 updates each"), "{}", two.prospect());
     }

@@ -122,7 +122,8 @@ impl RunStatus {
                 }
                 _ => saved,
             };
-            let counted: Vec<f64> = episodes.iter().filter(|row| row[0] <= frames as f64).map(|row| row[1]).collect();
+            let counted: Vec<f64> =
+                episodes.iter().filter(|row| row[0] <= frames as f64).map(|row| row[1]).collect();
             let recent = &counted[counted.len().saturating_sub(RECENT)..];
             let score = (!recent.is_empty()).then(|| recent.iter().sum::<f64>() / recent.len() as f64);
             agents.push(AgentStatus {
@@ -219,7 +220,9 @@ fn table(path: &Path) -> Result<Option<toml::Table>, TrainError> {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(e) => return Err(StoreError::io(path, "read", e).into()),
     };
-    let wrong = |e: toml::de::Error| TrainError::Data(format!("{} is no valid TOML: {}", path.display(), e.message()));
+    let wrong = |e: toml::de::Error| {
+        TrainError::Data(format!("{} is no valid TOML: {}", path.display(), e.message()))
+    };
     text.parse().map(Some).map_err(wrong)
 }
 
@@ -371,7 +374,10 @@ mod tests {
         for id in ["../escape", "a/b", "..", "/etc", ""] {
             put(&path, "run.toml", &RUN.replace("a-s1", id));
             let error = said(&path);
-            assert!(matches!(&error, TrainError::Data(text) if text.contains("no agent's id")), "{id}: {error}");
+            assert!(
+                matches!(&error, TrainError::Data(text) if text.contains("no agent's id")),
+                "{id}: {error}"
+            );
         }
         put(&path, "run.toml", "task = 3");
         assert!(said(&path).to_string().contains("run.toml has no task"));

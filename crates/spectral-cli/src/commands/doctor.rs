@@ -43,11 +43,7 @@ fn look_around() -> Vec<Finding> {
         text("version", "version", env!("CARGO_PKG_VERSION").into()),
         text("processor", "processor", hardware.cpu),
         one("threads that will be used", "threads", hardware.cores.to_string(), json!(hardware.cores)),
-        text(
-            "vector instructions",
-            "vector_instructions",
-            format!("{:?}", Cpu::new().instructions()),
-        ),
+        text("vector instructions", "vector_instructions", format!("{:?}", Cpu::new().instructions())),
         one(
             "memory available",
             "memory_available_bytes",

@@ -50,7 +50,9 @@ fn check_baseline(baseline: &str, names: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     let hint = match nearest(baseline, known()) {
-        Some(nearest) if names.len() > 1 => format!("did you mean '{nearest}'? The agents are {}", names.join(", ")),
+        Some(nearest) if names.len() > 1 => {
+            format!("did you mean '{nearest}'? The agents are {}", names.join(", "))
+        }
         _ => format!("the agents are {}", names.join(", ")),
     };
     Err(Failure::usage(format!("--baseline {baseline}: there is no such agent in these runs; {hint}")))

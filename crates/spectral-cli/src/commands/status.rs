@@ -57,11 +57,9 @@ fn one_run(run: &RunStatus) -> String {
     }
     let mut lines = vec![head];
     lines.push(match &run.checkpoint {
-        Some(last) => format!(
-            "last checkpoint {} ago, after {} of training",
-            duration(last.age),
-            duration(run.seconds)
-        ),
+        Some(last) => {
+            format!("last checkpoint {} ago, after {} of training", duration(last.age), duration(run.seconds))
+        }
         None => "no checkpoint yet".into(),
     });
     let mut table = Table::new(&["agent", "frames", "score", "frames/s", "left"]);

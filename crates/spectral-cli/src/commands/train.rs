@@ -89,7 +89,8 @@ pub fn configuration<'a>(
     for (key, value) in flags.chain(frames.map(|frames| ("frames", frames.to_string()))) {
         let pairs = set.iter().filter_map(|pair| pair.split_once('='));
         for (_, other) in pairs.filter(|(other, _)| other.trim() == key) {
-            let same_count = parse_count(&value).is_some_and(|count| parse_count(other.trim()) == Some(count));
+            let same_count =
+                parse_count(&value).is_some_and(|count| parse_count(other.trim()) == Some(count));
             if other.trim() != value && !same_count {
                 return Err(TrainError::Usage(format!(
                     "--{key} {value} and --set {key}={} contradict each other: give one of them",
@@ -117,8 +118,9 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
     };
     let mut trainer = Trainer::resume(&args.run, registry, how)?;
     let planned = trainer.plan().run.frames;
-    let ended =
-        trainer.progress().iter().all(|agent| agent.frames >= planned || agent.stopped.is_some());
+    // A run that was killed on its last steps has its models still to be written.
+    let ended = trainer.dir().finished()
+        && trainer.progress().iter().all(|agent| agent.frames >= planned || agent.stopped.is_some());
     match ended {
         true => note!(
             "{0} is at its planned end of {1} frames already: nothing is trained (`{2} resume {0} --frames N` goes on past it)",
@@ -135,7 +137,7 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
 pub fn announce(run: &ResolvedRun) -> Result<(), Failure> {
     let (plan, memory) = (&run.plan, &run.memory);
     note!(
-        "{}: {}, {} frames each, protocol {}; {}; memory {memory}",
+        "{}: {}, {} frames each, protocol {}\n  {}\n  memory {memory}",
         plan.task,
         plural(plan.agents.len(), "agent"),
         count(plan.run.frames),

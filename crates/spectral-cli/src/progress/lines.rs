@@ -219,7 +219,13 @@ mod tests {
     }
 
     fn busy() -> Standing {
-        Standing { frames: 123_456, score: Some(-1234.5), pace: Some((98_765.0, 7_260.0)), stopped: 1, saturated: 12_345 }
+        Standing {
+            frames: 123_456,
+            score: Some(-1234.5),
+            pace: Some((98_765.0, 7_260.0)),
+            stopped: 1,
+            saturated: 12_345,
+        }
     }
 
     #[test]

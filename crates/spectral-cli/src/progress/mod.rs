@@ -74,7 +74,7 @@ impl Progress {
                 if !progress.is_empty() {
                     self.draw(&mut bars, progress);
                 }
-                bars.lines.iter().chain([&bars.overall]).for_each(ProgressBar::abandon);
+                bars.rows.iter().for_each(|row| row.bar.abandon());
             }
             Screen::Log(_) if !progress.is_empty() => note!("{}", self.log_line(progress)),
             Screen::Log(_) => {}
@@ -101,50 +101,70 @@ impl Progress {
 
     fn log_line(&self, progress: &[AgentProgress]) -> String {
         let by_name = Grouping::by_name(&self.agents);
-        let standings = by_name.names.iter().enumerate().map(|(number, name)| {
-            (name.clone(), Standing::of(&by_name.members(number, progress), None))
-        });
+        let standings = by_name
+            .names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| (name.clone(), Standing::of(&by_name.members(number, progress), None)));
         let standings: Vec<(String, Standing)> = standings.collect();
         log_line(&self.task, self.share(progress), self.pace(progress, |_| true), &standings)
     }
 
     fn draw(&self, bars: &mut Bars, progress: &[AgentProgress]) {
-        let (columns, rows) = terminal();
-        if rows != bars.rows {
+        let (columns, height) = terminal();
+        if height != bars.height {
             // Somebody made the window larger or smaller.
             let _ = bars.all.clear();
-            *bars = Bars::new(&self.agents, rows);
+            *bars = Bars::new(&self.agents, height);
         }
-        let longest = bars.grouping.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let Bars { rows, grouping, .. } = bars;
+        let longest = grouping.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         // A terminal that is full to its last column may break the line.
         let width = columns.saturating_sub(1);
-        for (number, bar) in bars.lines.iter().enumerate() {
-            let members = bars.grouping.members(number, progress);
-            let total = self.total * members.len() as u64;
-            let pace = self.pace(progress, |i| bars.grouping.line_of[i] == number);
-            let standing = Standing::of(&members, pace);
-            let line = line(&bars.grouping.names[number], longest, &standing, self.total, width);
-            show(bar, line, "cyan/blue", members.iter().map(|p| p.frames).sum(), total);
+        let done = |members: &[&AgentProgress]| members.iter().map(|p| p.frames).sum();
+        for (number, name) in grouping.names.iter().enumerate() {
+            let members = grouping.members(number, progress);
+            let pace = self.pace(progress, |i| grouping.line_of[i] == number);
+            let line = line(name, longest, &Standing::of(&members, pace), self.total, width);
+            rows[number].show(line, "cyan/blue", done(&members), self.total * members.len() as u64);
         }
-        let line = total_line(&self.task, self.share(progress), self.pace(progress, |_| true), width);
-        let done = progress.iter().map(|p| p.frames).sum();
-        show(&bars.overall, line, "green/blue", done, self.total * self.agents.len() as u64);
+        if let Some(last) = rows.last_mut() {
+            let all: Vec<&AgentProgress> = progress.iter().collect();
+            let line = total_line(&self.task, self.share(progress), self.pace(progress, |_| true), width);
+            last.show(line, "green/blue", done(&all), self.total * self.agents.len() as u64);
+        }
     }
 }
 
-/// Puts a line into its place.
-fn show(bar: &ProgressBar, line: Line, colours: &str, done: u64, total: u64) {
-    let template = match line.bar {
-        0 => "  {prefix} {msg}".to_string(),
-        columns => format!("  {{prefix}} {{bar:{columns}.{colours}}} {{msg}}"),
-    };
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style.progress_chars("━╸─"));
+/// One line on a terminal.
+struct Row {
+    bar: ProgressBar,
+    /// Columns of the bar that is shown now; `None` before anything is.
+    columns: Option<usize>,
+}
+
+impl Row {
+    /// Puts a line into its place. It may be drawn after any of these calls, so whatever gets shorter does so first.
+    fn show(&mut self, line: Line, colours: &str, done: u64, total: u64) {
+        let Line { name, bar: columns, words } = line;
+        if self.columns.is_some_and(|shown| shown < columns) {
+            self.bar.set_message(words.clone());
+        }
+        if self.columns != Some(columns) {
+            let template = match columns {
+                0 => "  {prefix} {msg}".to_string(),
+                columns => format!("  {{prefix}} {{bar:{columns}.{colours}}} {{msg}}"),
+            };
+            if let Ok(style) = ProgressStyle::with_template(&template) {
+                self.bar.set_style(style.progress_chars("━╸─"));
+            }
+            self.columns = Some(columns);
+        }
+        self.bar.set_length(total.max(1));
+        self.bar.set_position(done);
+        self.bar.set_prefix(name);
+        self.bar.set_message(words);
     }
-    bar.set_length(total.max(1));
-    bar.set_position(done);
-    bar.set_prefix(line.name);
-    bar.set_message(line.words);
 }
 
 /// Columns and rows of the terminal that shows progress.
@@ -156,21 +176,20 @@ fn terminal() -> (usize, usize) {
 /// The lines on a terminal.
 struct Bars {
     all: MultiProgress,
-    overall: ProgressBar,
-    lines: Vec<ProgressBar>,
+    /// One for each of the grouping's names, and one for all agents, last, next to the cursor.
+    rows: Vec<Row>,
     grouping: Grouping,
     /// Rows of the terminal for which they were made.
-    rows: usize,
+    height: usize,
 }
 
 impl Bars {
-    fn new(agents: &[(String, String)], rows: usize) -> Self {
-        let grouping = Grouping::new(agents, rows.saturating_sub(SPARE_ROWS));
+    fn new(agents: &[(String, String)], height: usize) -> Self {
+        let grouping = Grouping::new(agents, height.saturating_sub(SPARE_ROWS));
         let all = MultiProgress::new();
-        let lines = grouping.names.iter().map(|_| all.add(ProgressBar::new(1))).collect();
-        // Last, next to the cursor.
-        let overall = all.add(ProgressBar::new(1));
-        Bars { all, overall, lines, grouping, rows }
+        let row = |_| Row { bar: all.add(ProgressBar::new(1)), columns: None };
+        let rows = (0..=grouping.names.len()).map(row).collect();
+        Bars { all, rows, grouping, height }
     }
 }
 

@@ -90,7 +90,8 @@ pub(crate) fn tell_apart(runs: &[Run]) -> Named<'_> {
 /// The settings that two of these agents have with different values. One that some do not record tells nothing: another version of
 /// the program wrote them.
 fn differing<'a>(agents: impl Iterator<Item = &'a AgentRun> + Clone) -> Vec<String> {
-    let keys: BTreeSet<&str> = agents.clone().flat_map(|agent| agent.settings.keys()).map(String::as_str).collect();
+    let keys: BTreeSet<&str> =
+        agents.clone().flat_map(|agent| agent.settings.keys()).map(String::as_str).collect();
     let mut differing = Vec::new();
     let codecs: BTreeSet<&str> = agents.clone().map(|agent| agent.codec.as_str()).collect();
     if codecs.len() > 1 {
@@ -127,7 +128,9 @@ fn versions<'a>(
         }
     }
     let by_settings = |values: &Values| {
-        keys.iter().zip(values).fold(name.to_owned(), |name, (key, value)| format!("{name}-{key}-{}", plain(value)))
+        keys.iter()
+            .zip(values)
+            .fold(name.to_owned(), |name, (key, value)| format!("{name}-{key}-{}", plain(value)))
     };
     let by_number = |number: usize| format!("{name}-version-{}", number + 1);
     let called: Vec<String> = all.iter().map(by_settings).collect();
@@ -141,7 +144,8 @@ fn versions<'a>(
 
 /// A number as short as it can be written; anything else as it is.
 fn short(value: &str) -> String {
-    let Some(number) = value.parse::<f64>().ok().filter(|number| number.is_finite() && number.fract() != 0.0) else {
+    let Some(number) = value.parse::<f64>().ok().filter(|number| number.is_finite() && number.fract() != 0.0)
+    else {
         return value.to_owned();
     };
     let (decimal, scientific) = (format!("{number}"), format!("{number:e}"));

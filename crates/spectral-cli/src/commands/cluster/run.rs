@@ -127,8 +127,9 @@ fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<Optio
     let status = begin(plan, job, frames(&mut trainer))?;
     note!("job {}, attempt {}: {}", job.index, status.attempts, job.run.display());
     let writer = StatusWriter::new(plan, job.index, status)?;
-    let outcome = announce(trainer.resolved())
-        .and_then(|()| work(&mut trainer, &LiveArgs { live: None }, How { watched_by: Some(&writer), ..How::default() }));
+    let outcome = announce(trainer.resolved()).and_then(|()| {
+        work(&mut trainer, &LiveArgs { live: None }, How { watched_by: Some(&writer), ..How::default() })
+    });
     let frames = frames(&mut trainer);
     match outcome {
         Ok(INTERRUPTED) => {
