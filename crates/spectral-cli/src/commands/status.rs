@@ -63,12 +63,16 @@ fn one_run(run: &RunStatus) -> String {
         None => "no checkpoint yet".into(),
     });
     let mut table = Table::new(&["agent", "frames", "score", "frames/s", "left"]);
-    for agent in &run.agents {
+    let column = |cell: &dyn Fn(&AgentStatus) -> Option<String>| right(run.agents.iter().map(cell).collect());
+    let frames = column(&|agent| Some(count(agent.frames)));
+    let scores = column(&|agent| agent.score.map(number));
+    let rates = column(&|agent| agent.rate.map(|rate| count(rate.round() as u64)));
+    for (number, agent) in run.agents.iter().enumerate() {
         table.row(vec![
             json!(agent.id),
-            json!(count(agent.frames)),
-            json!(agent.score.map(number)),
-            json!(agent.rate.map(|rate| count(rate.round() as u64))),
+            json!(frames[number]),
+            json!(scores[number]),
+            json!(rates[number]),
             json!(left(run, agent).map(duration)),
         ]);
     }
@@ -80,6 +84,12 @@ fn one_run(run: &RunStatus) -> String {
         lines.push(format!("{} was stopped at frame {}: {why}", agent.id, count(agent.frames)));
     }
     lines.join("\n")
+}
+
+/// Cells of one width, with their last letters below one another.
+fn right(cells: Vec<Option<String>>) -> Vec<Option<String>> {
+    let width = cells.iter().flatten().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    cells.into_iter().map(|cell| cell.map(|cell| format!("{cell:>width$}"))).collect()
 }
 
 /// Seconds that an agent at work has left.
