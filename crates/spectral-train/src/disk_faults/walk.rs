@@ -134,7 +134,7 @@ fn walk(
             tally.refused += usize::from(outcome.is_err());
             let cuts = match fault {
                 Fault::Kill => &CUTS[..],
-                Fault::Short => &[],
+                _ if fault == Fault::Short || !kind.changes() => &[],
                 // The system goes down later, on a disk that has failed already.
                 _ => &CUTS[..1],
             };
