@@ -82,7 +82,8 @@ fn compile(name: &str, source: &str, options: &[String]) -> Result<Vec<u8>, Cuda
     let image = compiled.map_err(failed).and_then(|()| unsafe { binary(program) }.map_err(failed));
     let image = image.map_err(|e| {
         let log = unsafe { result::get_program_log(program) }.unwrap_or_default();
-        let log: Vec<u8> = log.into_iter().map(|c| c as u8).take_while(|&c| c != 0).collect();
+        // Characters of C have a sign on some machines and none on others.
+        let log: Vec<u8> = log.into_iter().flat_map(|c| c.to_ne_bytes()).take_while(|&c| c != 0).collect();
         CudaError(format!("{e}\n{}", String::from_utf8_lossy(&log)))
     });
     let _ = unsafe { result::destroy_program(program) };
