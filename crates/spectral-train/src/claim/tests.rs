@@ -1,6 +1,6 @@
 //! Claims among threads of one process, and claims that were written by nobody: of other machines, dead ones, damaged ones.
 
-use super::record::{PREFIX, path};
+use super::record::path;
 use super::*;
 use crate::control::Control;
 use std::fs::{File, FileTimes};
@@ -268,6 +268,8 @@ fn a_claim_that_vanished_is_lost_before_any_beat() {
 #[cfg(unix)]
 #[test]
 fn files_that_are_no_claims_do_no_harm() {
+    use super::record::PREFIX;
+
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("precious"), "kept").unwrap();
