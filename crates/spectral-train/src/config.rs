@@ -128,6 +128,9 @@ impl RunSettings {
     }
 }
 
+/// The longest name of an agent. Files are called by it, its seed and what they hold, and no file system of today takes names of more
+/// than 255 bytes.
+pub(crate) const LONGEST_NAME: usize = 120;
 /// Evaluations of a run, where nothing else is asked for.
 const EVALUATIONS: u64 = 10;
 /// Frames from which runs are evaluated, where nothing else is asked for. What shorter ones learn is not worth the time.
@@ -266,6 +269,12 @@ impl Configuration {
             for variation in variations(&choice.name, choice.codec)? {
                 let (settings, codec_settings) =
                     self.agent_settings(registry, &choice, &variation, &protocol)?;
+                if variation.name.len() > LONGEST_NAME {
+                    return Err(TrainError::Usage(format!(
+                        "'{}' is too long for an agent's name, which names its files: {LONGEST_NAME} letters are the most",
+                        variation.name
+                    )));
+                }
                 for &seed in &seeds {
                     let (settings, own) = (settings.clone(), codec_settings.clone());
                     let plan = AgentPlan::new(&variation.name, choice.codec.name(), seed, settings, own);

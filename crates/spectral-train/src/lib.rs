@@ -12,6 +12,8 @@ pub mod config;
 pub mod control;
 pub mod cpu_population;
 pub mod devices;
+#[cfg(test)]
+mod disk_faults;
 pub mod error;
 pub mod eval;
 mod evaluations;
