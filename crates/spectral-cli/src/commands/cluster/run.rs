@@ -26,10 +26,11 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
     let asked = interrupt();
     let plan = JobPlan::open(folder)?;
     let job = plan.job(index)?;
-    let wanted = plan.settings(job, registry)?;
+    let mut wanted = plan.settings(job, registry)?;
+    wanted.run.threads = threads(wanted.run.threads, plan.resources.cpus, |name| std::env::var(name).ok());
     let mut said: Option<Instant> = None;
     loop {
-        if is_finished(job, registry)? {
+        if JobPlan::is_finished(job, registry)? {
             note!("job {index}: {} is finished", job.run.display());
             return Ok(SUCCESS);
         }
@@ -62,6 +63,20 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
     }
 }
 
+/// Threads of a job. Where nobody asked for a number, as many as the scheduler grants: not every cluster keeps a job to its cores,
+/// Ray never does, and the others on the node are not to be disturbed. Without a scheduler, 0: every core.
+fn threads(asked: usize, planned: usize, variable: impl Fn(&str) -> Option<String>) -> usize {
+    if asked > 0 {
+        return asked;
+    }
+    // What Slurm gave, which an option of sbatch may have made more or less than was planned.
+    let granted = variable("SLURM_CPUS_PER_TASK").and_then(|cpus| cpus.parse().ok());
+    let granted = granted.or(variable("SPECTRAL_RAY_TASK").map(|_| planned)).unwrap_or(0);
+    // A test's cluster may grant more than there is.
+    let there = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    if granted < there { granted } else { 0 }
+}
+
 /// The run at work, which then is this process's alone.
 fn open(plan: &JobPlan, job: &JobEntry, wanted: &Plan, registry: &Registry) -> Result<Trainer, TrainError> {
     if !job.run.join("run.toml").exists() {
@@ -86,16 +101,6 @@ fn open(plan: &JobPlan, job: &JobEntry, wanted: &Plan, registry: &Registry) -> R
         ..Resumption::default()
     };
     Trainer::resume(&job.run, registry, how)
-}
-
-/// Whether a job's run is at its planned end, as its directory says.
-fn is_finished(job: &JobEntry, registry: &Registry) -> Result<bool, TrainError> {
-    if !job.run.join("run.toml").exists() {
-        return Ok(false);
-    }
-    let (dir, file) = RunDir::open(&job.run, registry)?;
-    let wanted = file.plan.with(|run| run.frames = run.frames.max(job.frames));
-    Ok(file.plan.fingerprint() == job.fingerprint && dir.finished() && dir.frames_left(&wanted) == 0)
 }
 
 /// Frames of all agents together in the last checkpoint.
@@ -184,4 +189,22 @@ fn hand_back() -> u8 {
         HandBack::Refused(why) => note!("could not be queued again: {why}"),
     }
     INTERRUPTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+
+    #[test]
+    fn a_job_has_the_threads_that_the_scheduler_grants() {
+        let there = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let slurm = |cpus: usize| move |name: &str| (name == "SLURM_CPUS_PER_TASK").then(|| cpus.to_string());
+        let ray = |name: &str| (name == "SPECTRAL_RAY_TASK").then(|| "0 on n1".to_string());
+        assert_eq!(threads(0, 3, |_| None), 0, "started by hand, it has the machine");
+        assert_eq!(threads(7, 3, slurm(1)), 7, "the user said so");
+        assert_eq!(threads(0, there + 5, slurm(there + 5)), 0, "more than there are: all");
+        if there > 1 {
+            assert_eq!((threads(0, 3, slurm(1)), threads(0, 1, ray)), (1, 1));
+        }
+    }
 }
