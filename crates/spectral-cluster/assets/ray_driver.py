@@ -57,6 +57,8 @@ def run(index, attempt):
 
 
 def main():
+    # Whoever copied the plan may have left an empty folder behind.
+    (PLAN / "logs").mkdir(exist_ok=True)
     ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False)
     attempts = collections.Counter()
     under_way = {}

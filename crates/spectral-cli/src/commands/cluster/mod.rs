@@ -10,7 +10,7 @@ pub use table::jobs;
 use super::experiment::Making;
 use super::{reproduce, sweep};
 use crate::args::{ClusterArgs, JobAction, JobArgs, Scheduler, TableArgs};
-use crate::failure::{Failure, SUCCESS};
+use crate::failure::{Failure, SUCCESS, USAGE};
 use crate::output::{note, print};
 use crate::typed::{command_line, program};
 use outline::Outline;
@@ -81,7 +81,7 @@ pub fn submit(
             if args.no_submit {
                 return Ok(written(&plan, &format!("sbatch --array={} job.sbatch", slurm::ranges(&all))));
             }
-            submit_to_slurm(&plan, &all)
+            submit_to_slurm(&plan, &all).map_err(|refused| withdrawn(&plan, refused))
         }
         Scheduler::Ray => {
             let driver = ray::write_driver(&plan, &words)?;
@@ -113,6 +113,18 @@ fn written(plan: &JobPlan, command: &str) -> u8 {
     let folder = plan.folder().display();
     note!("written to {folder}, and not submitted: there, `{command}` does it");
     SUCCESS
+}
+
+/// Slurm refused a plan that was just made: it goes again, so that the same command can be given with other options.
+fn withdrawn(plan: &JobPlan, refused: Failure) -> Failure {
+    let submitted = slurm::submissions(plan).map_or(true, |submissions| !submissions.is_empty());
+    if refused.exit_code != USAGE || submitted || std::fs::remove_dir_all(plan.folder()).is_err() {
+        return refused;
+    }
+    let text = format!(
+        "{refused}; nothing is submitted, and no plan is kept: give the command again with what was wrong put right"
+    );
+    Failure { text, ..refused }
 }
 
 fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
