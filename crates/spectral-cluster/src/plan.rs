@@ -138,23 +138,30 @@ impl NewPlan<'_> {
         self.out.join(PLANS).join(name)
     }
 
-    /// Writes the plan: all of it or nothing. A plan of the same jobs that is there already is left as it is, and is an error.
-    pub fn write(&self, registry: &Registry) -> Result<JobPlan, TrainError> {
-        if self.jobs.len() > MOST_JOBS {
-            return Err(TrainError::Usage(format!(
+    /// Refuses more jobs than an array may have, and a folder that no script can name.
+    pub fn check(&self) -> Result<(), TrainError> {
+        fits_scripts(&std::path::absolute(self.out).map_err(|e| StoreError::io(self.out, "find", e))?)?;
+        match self.jobs.len() > MOST_JOBS {
+            true => Err(TrainError::Usage(format!(
                 "{} jobs are more than the {MOST_JOBS} that one array may have: put more agents into each (--agents-per-job), or \
                  submit a part (--tasks, --seeds)",
                 self.jobs.len()
-            )));
+            ))),
+            false => Ok(()),
         }
-        fits_scripts(&std::path::absolute(self.out).map_err(|e| StoreError::io(self.out, "find", e))?)?;
+    }
+
+    /// Writes the plan: all of it or nothing. A plan of the same jobs that is there already is left as it is, and is an error, if
+    /// anything of it was submitted or tried; else this one takes its place.
+    pub fn write(&self, registry: &Registry) -> Result<JobPlan, TrainError> {
+        self.check()?;
         std::fs::create_dir_all(self.out).map_err(|e| StoreError::io(self.out, "create", e))?;
         let out = self.out.canonicalize().map_err(|e| StoreError::io(self.out, "find", e))?;
         fits_scripts(&out)?;
         let folder = self.folder();
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let folder = out.join(PLANS).join(&name);
-        if folder.exists() {
+        if folder.exists() && JobPlan::open(&folder).map_or(true, |plan| plan.is_begun()) {
             return Err(already_there(&folder));
         }
         let unfinished = out.join(PLANS).join(format!("{UNFINISHED}{}-{name}", std::process::id()));
@@ -176,6 +183,11 @@ impl NewPlan<'_> {
         }
         write("experiment.toml", &self.experiment.text)?;
         write("plan.toml", &self.text(&out)?)?;
+        let earlier = unfinished.with_extension("earlier");
+        let _earlier = Remove(&earlier);
+        if folder.exists() {
+            std::fs::rename(&folder, &earlier).map_err(|e| StoreError::io(&folder, "rename", e))?;
+        }
         std::fs::rename(&unfinished, &folder).map_err(|e| match folder.exists() {
             true => already_there(&folder),
             false => StoreError::io(&folder, "rename the finished plan to", e).into(),
@@ -263,11 +275,21 @@ fn settings_file(index: usize) -> String {
 }
 
 fn already_there(folder: &Path) -> TrainError {
+    let again = match folder.join("ray_driver.py").is_file() {
+        true => "its ray_driver.py goes on with them if no other one does",
+        false => "with --retry it submits those again that nobody has",
+    };
     TrainError::Usage(format!(
-        "these jobs were planned before, in {0}: `spectral jobs {0}` says how far they are, with --retry it submits those again that \
-         failed",
+        "these jobs were planned before, in {0}: `spectral jobs {0}` says how far they are, and {again}",
         folder.display()
     ))
+}
+
+/// The plan in a folder of plans that was written last.
+fn newest_in(folder: &Path) -> Option<PathBuf> {
+    let plans = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let written = |plan: &Path| plan.join("plan.toml").metadata().and_then(|data| data.modified()).ok();
+    plans.filter_map(|plan| Some((written(&plan)?, plan))).max().map(|(_, plan)| plan)
 }
 
 /// A folder that goes unless it is forgotten.
@@ -285,8 +307,12 @@ impl JobPlan {
     pub fn open(folder: &Path) -> Result<Self, TrainError> {
         let file = folder.join("plan.toml");
         let text = read_text(&file).map_err(|e| {
+            let hint = match newest_in(folder).or_else(|| newest_in(&folder.join(PLANS))) {
+                Some(plan) => format!("the newest plan there is {}", plan.display()),
+                None => "`--on slurm` or `--on ray` makes one".into(),
+            };
             TrainError::Usage(format!(
-                "{} is not a job plan: cannot read {}: {e} (`--on slurm` or `--on ray` makes one)",
+                "{} is not a job plan: cannot read {}: {e} ({hint})",
                 folder.display(),
                 file.display()
             ))

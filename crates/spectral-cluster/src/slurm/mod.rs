@@ -57,8 +57,12 @@ pub fn submit(plan: &JobPlan, jobs: &[usize]) -> Result<Submission, TrainError> 
     let mut submission = Submission { array, report: String::new(), jobs: jobs.to_vec() };
     record(plan, &submission)?;
     let after = format!("--dependency=afterany:{}", submission.array);
-    submission.report =
-        sbatch(Command::new("sbatch").args(["--parsable", &after]).arg(script("report.sbatch")))?;
+    submission.report = sbatch(Command::new("sbatch").args(["--parsable", &after]).arg(script("report.sbatch")))
+        .map_err(|error| TrainError::Usage(format!(
+            "array {} is submitted, but not the job that writes its report: {error} (`spectral job report {}` writes it at any time)",
+            submission.array,
+            plan.folder().display()
+        )))?;
     record(plan, &submission)?;
     Ok(submission)
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Seconds before a time limit at which a job is told to save.
 const NOTICE: u64 = 120;
+/// Seconds by which the warning may come earlier than asked.
+const EARLY: u64 = 60;
 
 /// What the user wants of Slurm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +39,38 @@ impl Options {
                 return Err(TrainError::Usage(format!("{name} '{value}' is nothing that sbatch takes")));
             }
         }
-        Ok(())
+        let notice = self.notice.unwrap_or(NOTICE);
+        match self.time.as_deref().and_then(seconds) {
+            Some(limit) if limit <= notice.saturating_add(EARLY) => Err(TrainError::Usage(format!(
+                "--time {} leaves a job no time to train: it saves {notice} seconds before the limit (--notice), or up to a minute \
+                 earlier, because Slurm looks at limits twice a minute",
+                self.time.as_deref().unwrap_or_default()
+            ))),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Seconds of a time limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours and so on. `None` without
+/// a limit.
+fn seconds(time: &str) -> Option<u64> {
+    let (days, rest) = match time.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, time),
+    };
+    let parts = rest.split(':').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    let (hours, minutes, seconds) = match (days, &parts[..]) {
+        (None, &[minutes]) => (0, minutes, 0),
+        (None, &[minutes, seconds]) => (0, minutes, seconds),
+        (Some(_), &[hours]) => (hours, 0, 0),
+        (Some(_), &[hours, minutes]) => (hours, minutes, 0),
+        (_, &[hours, minutes, seconds]) => (hours, minutes, seconds),
+        _ => return None,
+    };
+    let hours = days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?;
+    let all = hours.checked_mul(60)?.checked_add(minutes)?.checked_mul(60)?.checked_add(seconds)?;
+    // 0 is Slurm's word for no limit.
+    Some(all).filter(|&all| all > 0)
 }
 
 /// The words that run this program again, from anywhere: `typed` is what the process was started as.
@@ -235,6 +267,29 @@ mod tests {
                 && with("").is_err()
         );
         assert!(Options { time: Some("1:00 ; x".into()), ..Options::default() }.check().is_err());
+    }
+
+    #[test]
+    fn a_time_limit_leaves_time_to_train() {
+        for (text, expected) in [
+            ("4", Some(240)),
+            ("4:30", Some(270)),
+            ("8:00:00", Some(28_800)),
+            ("1-2", Some(93_600)),
+            ("1-2:30", Some(95_400)),
+            ("1-02:30:10", Some(95_410)),
+            ("UNLIMITED", None),
+            ("0", None),
+            ("1:2:3:4", None),
+            ("99999999999999999-1", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+        let with =
+            |time: &str, notice| Options { time: Some(time.into()), notice, ..Options::default() }.check();
+        assert!(with("3", None).unwrap_err().to_string().contains("--notice"));
+        assert!(with("4", None).is_ok() && with("UNLIMITED", None).is_ok());
+        assert!(with("2", Some(30)).is_ok() && with("8:00:00", Some(28_800)).is_err());
     }
 
     #[test]

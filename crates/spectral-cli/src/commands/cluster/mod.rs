@@ -10,7 +10,7 @@ pub use table::jobs;
 use super::experiment::Making;
 use super::{reproduce, sweep};
 use crate::args::{ClusterArgs, JobAction, JobArgs, Scheduler, TableArgs};
-use crate::failure::{Failure, SUCCESS, USAGE};
+use crate::failure::{Failure, SUCCESS};
 use crate::output::{note, print};
 use crate::typed::{command_line, program};
 use outline::Outline;
@@ -60,6 +60,9 @@ pub fn submit(
     let index = RunIndex::scan(&making.runs(), registry)?;
     let jobs = index.jobs(experiment, registry, &limits)?;
     let resources = resources(&jobs, args);
+    let command = command_line();
+    let new = NewPlan { kind, experiment, jobs: &jobs, out: making.out, command: &command, resources };
+    new.check()?;
     let outline = Outline::of(experiment, &jobs, resources);
     if making.dry_run {
         print(&if making.table.json { outline.json() } else { outline.text() })?;
@@ -70,8 +73,7 @@ pub fn submit(
         return Ok(SUCCESS);
     }
     note!("{}", outline.text());
-    let command = command_line();
-    let new = NewPlan { kind, experiment, jobs: &jobs, out: making.out, command: &command, resources };
+    new.refuse_what_is_under_way(registry)?;
     let plan = new.write(registry)?;
     let words = slurm::program(&started_as());
     let all: Vec<usize> = plan.jobs.iter().map(|job| job.index).collect();
@@ -81,7 +83,7 @@ pub fn submit(
             if args.no_submit {
                 return Ok(written(&plan, &format!("sbatch --array={} job.sbatch", slurm::ranges(&all))));
             }
-            submit_to_slurm(&plan, &all).map_err(|refused| withdrawn(&plan, refused))
+            submit_to_slurm(&plan, &all)
         }
         Scheduler::Ray => {
             let driver = ray::write_driver(&plan, &words)?;
@@ -115,24 +117,18 @@ fn written(plan: &JobPlan, command: &str) -> u8 {
     SUCCESS
 }
 
-/// Slurm refused a plan that was just made: it goes again, so that the same command can be given with other options.
-fn withdrawn(plan: &JobPlan, refused: Failure) -> Failure {
-    let submitted = slurm::submissions(plan).map_or(true, |submissions| !submissions.is_empty());
-    if refused.exit_code != USAGE || submitted || std::fs::remove_dir_all(plan.folder()).is_err() {
-        return refused;
-    }
-    let text = format!(
-        "{refused}; nothing is submitted, and no plan is kept: give the command again with what was wrong put right"
-    );
-    Failure { text, ..refused }
-}
-
 fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
-    let submission = slurm::submit(plan, jobs)?;
+    let submission = slurm::submit(plan, jobs).map_err(|error| {
+        let Failure { text, exit_code } = Failure::from(error);
+        let none = slurm::submissions(plan).is_ok_and(|all| all.is_empty());
+        let hint = "\nnothing is submitted; the plan is kept, and the same command with other options writes its scripts anew";
+        Failure { text: if none { text + hint } else { text }, exit_code }
+    })?;
     note!(
-        "submitted: array {} ({} jobs), and job {} for the report when they have ended",
+        "submitted: array {} ({} {}), and job {} for the report when they have ended",
         submission.array,
         jobs.len(),
+        if jobs.len() == 1 { "job" } else { "jobs" },
         submission.report
     );
     note!("`{} jobs {}` says how far they are", program(), plan.folder().display());

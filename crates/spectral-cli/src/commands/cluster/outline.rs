@@ -76,9 +76,12 @@ impl Outline {
             "  to train   {} frames in {} ({} of {})",
             count(left),
             plural(self.jobs.len(), "job"),
-            trained,
+            count(trained as u64),
             plural(self.runs, "run")
         ));
+        if self.jobs.is_empty() {
+            return lines.join("\n");
+        }
         let Resources { cpus, gpus, memory } = self.resources;
         let gpus = if gpus > 0 { format!("{}, ", plural(gpus, "GPU")) } else { String::new() };
         lines.push(format!("  each gets  {gpus}{}, {}", plural(cpus, "core"), human_bytes(memory)));

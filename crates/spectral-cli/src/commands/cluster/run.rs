@@ -8,7 +8,6 @@ use crate::typed::program;
 use spectral_cluster::slurm::{self, HandBack};
 use spectral_cluster::{JobEntry, JobPlan, JobState, JobStatus, StatusWriter, attempt};
 use spectral_train::error::TrainError;
-use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use spectral_train::trainer::{Resumption, Trainer};
@@ -61,9 +60,27 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
     }
 }
 
+/// Threads of a job. Where nobody asked for a number, as many as the scheduler grants: not every cluster keeps a job to its cores,
+/// Ray never does, and the others on the node are not to be disturbed. Without a scheduler, 0: every core.
+fn threads(asked: usize, planned: usize, variable: impl Fn(&str) -> Option<String>) -> usize {
+    if asked > 0 {
+        return asked;
+    }
+    // What Slurm gave, which an option of sbatch may have made more or less than was planned.
+    let granted = variable("SLURM_CPUS_PER_TASK").and_then(|cpus| cpus.parse().ok());
+    let granted = granted.or(variable("SPECTRAL_RAY_TASK").map(|_| planned)).unwrap_or(0);
+    // A test's cluster may grant more than there is.
+    let there = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    if granted < there { granted } else { 0 }
+}
+
 /// The run at work, which then is this process's alone; `None` if it is at its planned end.
 fn open(plan: &JobPlan, job: &JobEntry, registry: &Registry) -> Result<Option<Trainer>, TrainError> {
-    let wanted = plan.settings(job, registry)?;
+    let mut wanted = plan.settings(job, registry)?;
+    wanted.run.threads = threads(wanted.run.threads, plan.resources.cpus, |name| std::env::var(name).ok());
+    if JobPlan::is_finished(job, registry)? {
+        return Ok(None);
+    }
     if !job.run.join("run.toml").exists() {
         let run = registry.resolve_plan(wanted.clone())?;
         match Trainer::create(&job.run, run, registry, &plan.command) {
@@ -72,13 +89,9 @@ fn open(plan: &JobPlan, job: &JobEntry, registry: &Registry) -> Result<Option<Tr
             created => return created.map(Some),
         }
     }
-    let (dir, file) = RunDir::open(&job.run, registry)?;
+    let (_, file) = RunDir::open(&job.run, registry)?;
     if file.plan.fingerprint() != job.fingerprint {
         return Err(TrainError::Usage(job.holds_another()));
-    }
-    let end = file.plan.with(|run| run.frames = run.frames.max(job.frames));
-    if dir.finished() && dir.frames_left(&end) == 0 {
-        return Ok(None);
     }
     let how = Resumption {
         frames: Some(job.frames).filter(|&frames| frames > file.plan.run.frames),
@@ -192,4 +205,22 @@ fn hand_back() -> u8 {
         HandBack::Refused(why) => note!("could not be queued again: {why}"),
     }
     INTERRUPTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+
+    #[test]
+    fn a_job_has_the_threads_that_the_scheduler_grants() {
+        let there = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let slurm = |cpus: usize| move |name: &str| (name == "SLURM_CPUS_PER_TASK").then(|| cpus.to_string());
+        let ray = |name: &str| (name == "SPECTRAL_RAY_TASK").then(|| "0 on n1".to_string());
+        assert_eq!(threads(0, 3, |_| None), 0, "started by hand, it has the machine");
+        assert_eq!(threads(7, 3, slurm(1)), 7, "the user said so");
+        assert_eq!(threads(0, there + 5, slurm(there + 5)), 0, "more than there are: all");
+        if there > 1 {
+            assert_eq!((threads(0, 3, slurm(1)), threads(0, 1, ray)), (1, 1));
+        }
+    }
 }

@@ -82,14 +82,31 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     }
     let folder = plan.folder().display();
     if queue_known && rows.iter().any(|row| row.standing.needs_retry()) {
-        text += &format!(
-            "\n`spectral jobs {folder} --retry` submits those that nobody works on and no queue has"
-        );
+        text += &match is_for_slurm(plan) {
+            true => {
+                format!(
+                    "\n`spectral jobs {folder} --retry` submits those that nobody works on and no queue has"
+                )
+            }
+            // Nobody knows what Ray still has to do.
+            false => format!(
+                "\nwhile {folder}/ray_driver.py runs, those that nobody works on wait for Ray; if it has ended, start it again{}",
+                if rows.iter().any(|row| row.standing == Standing::GaveUp) {
+                    format!(" after `spectral jobs {folder} --retry`, which forgets that some were given up")
+                } else {
+                    String::new()
+                }
+            ),
+        };
     }
     if rows.iter().any(|row| row.standing == Standing::Finished) {
         text += &format!("\n`spectral job report {folder}` draws what is there");
     }
     text
+}
+
+fn is_for_slurm(plan: &JobPlan) -> bool {
+    plan.folder().join("job.sbatch").is_file()
 }
 
 fn retry(plan: &JobPlan, rows: &[Row], unknown: Option<&str>) -> Result<u8, Failure> {
@@ -106,7 +123,7 @@ fn retry(plan: &JobPlan, rows: &[Row], unknown: Option<&str>) -> Result<u8, Fail
     for &index in &again {
         JobStatus::forget(plan, index)?;
     }
-    if plan.folder().join("job.sbatch").is_file() {
+    if is_for_slurm(plan) {
         return submit_to_slurm(plan, &again);
     }
     note!(
