@@ -64,11 +64,21 @@ impl Table {
 fn show(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => one_line(text),
         Value::Array(items) => items.iter().map(show).collect::<Vec<_>>().join(", "),
         Value::Number(n) if n.is_f64() => number(n.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }
+}
+
+/// Text from files, whoever wrote them, in a line of a table: it breaks none and tells a terminal nothing.
+fn one_line(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.trim_end().chars().map(shown).collect()
 }
 
 /// A number with about four digits that matter.

@@ -4,12 +4,13 @@ use crate::claim::{self, RunLock};
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
 use crate::model_file;
-use crate::plan::Plan;
+use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
 use crate::store::{StoreError, create_folder, disk, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically};
 use spectral_core::settings::quote;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -266,34 +267,44 @@ impl RunDir {
 
     /// Frames that its agents together had left when its state was last written; an agent that was stopped has none.
     pub fn frames_left(&self, plan: &Plan) -> u64 {
-        let state = self.state();
-        let known = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
-        let left = |agent: &crate::plan::AgentPlan| {
-            let text = |entry: &toml::Value, key: &str| entry.get(key)?.as_str().map(String::from);
-            let entry = known.iter().find(|e| text(e, "id").as_ref() == Some(&agent.id));
-            let done = entry.and_then(|e| e.get("frames")?.as_integer()).unwrap_or(0);
-            let stopped = entry.is_some_and(|e| text(e, "status").as_deref() == Some("stopped"));
-            if stopped { 0 } else { plan.run.frames.saturating_sub(done.max(0) as u64) }
+        let known = self.agent_states();
+        let left = |agent: &AgentPlan| match known.get(&agent.id) {
+            Some(state) if state.stopped.is_some() => 0,
+            state => plan.run.frames.saturating_sub(state.map_or(0, |state| state.frames)),
         };
-        plan.agents.iter().map(left).sum()
+        plan.agents.iter().map(left).fold(0, u64::saturating_add)
+    }
+
+    /// Where each agent stood when the state was last written, by id; without those of which nothing was written. The file is read
+    /// once: a population may have thousands of agents.
+    pub fn agent_states(&self) -> HashMap<String, AgentState> {
+        let state = self.state();
+        let agents = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
+        let read = |agent: &toml::Value| {
+            let text = |key: &str| agent.get(key).and_then(toml::Value::as_str).map(String::from);
+            let id = text("id")?;
+            let frames = agent.get("frames").and_then(toml::Value::as_integer);
+            let status = text("status").unwrap_or_default();
+            let stopped = (status == "stopped").then(|| text("reason").unwrap_or_default());
+            let state = AgentState {
+                id: id.clone(),
+                frames: frames.and_then(|frames| u64::try_from(frames).ok()).unwrap_or(0),
+                finished: status == "finished",
+                stopped,
+            };
+            Some((id, state))
+        };
+        agents.iter().filter_map(read).collect()
     }
 
     /// Frames that an agent had seen when the state was last written.
     pub fn frames(&self, id: &str) -> u64 {
-        let state = self.state();
-        let agents = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
-        let agent = agents.iter().find(|agent| agent.get("id").and_then(toml::Value::as_str) == Some(id));
-        let frames = agent.and_then(|agent| agent.get("frames")?.as_integer());
-        frames.and_then(|frames| u64::try_from(frames).ok()).unwrap_or(0)
+        self.agent_states().get(id).map_or(0, |agent| agent.frames)
     }
 
     /// Why training stopped this agent, if it did.
     pub fn why_stopped(&self, id: &str) -> Option<String> {
-        let state = self.state();
-        let text = |agent: &toml::Value, key: &str| agent.get(key)?.as_str().map(String::from);
-        let agents = state.get("agents")?.as_array()?;
-        let agent = agents.iter().find(|agent| text(agent, "id").as_deref() == Some(id))?;
-        text(agent, "reason").filter(|_| text(agent, "status").as_deref() == Some("stopped"))
+        self.agent_states().remove(id)?.stopped
     }
 
     fn state(&self) -> toml::Table {
