@@ -259,6 +259,13 @@ impl Configuration {
             for variation in variations(&choice.name, choice.codec)? {
                 let (settings, codec_settings) =
                     self.agent_settings(registry, &choice, &variation, &protocol)?;
+                if agents.len() + seeds.len() > MAX_SEEDS {
+                    return Err(TrainError::Usage(format!(
+                        "with {} seeds, the agents up to {} are more than {MAX_SEEDS}: give fewer --seeds or --agents",
+                        seeds.len(),
+                        variation.name
+                    )));
+                }
                 for &seed in &seeds {
                     let (settings, own) = (settings.clone(), codec_settings.clone());
                     let plan = AgentPlan::new(&variation.name, choice.codec.name(), seed, settings, own);
@@ -515,6 +522,9 @@ pub(crate) fn split_key(key: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// The most seeds of one agent, and the most agents, each with its seed, of one plan.
+const MAX_SEEDS: usize = 100_000;
+
 /// The seeds that a text means: a count, an inclusive range or a list.
 ///
 /// ```
@@ -528,7 +538,7 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
     let number = |word: &str| word.trim().replace('_', "").parse::<u64>().map_err(|_| wrong());
     let seeds: Vec<u64> = if let Some((first, last)) = text.split_once("..") {
         let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-        if last < first || last - first >= 100_000 {
+        if last < first || last - first >= MAX_SEEDS as u64 {
             return Err(wrong().into());
         }
         (first..=last).collect()
@@ -537,7 +547,7 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
         words.map(number).collect::<Result<_, _>>()?
     } else {
         let count = number(text)?;
-        if count > 100_000 {
+        if count > MAX_SEEDS as u64 {
             return Err(wrong().into());
         }
         (1..=count).collect()
@@ -642,6 +652,7 @@ mod tests {
             (vec!["task=pong-mini", "agents=spectral,spectral"], "twice"),
             (vec!["task=pong-mini", "seeds=x"], "1000..1009"),
             (vec!["task=pong-mini", "seeds=9..3"], "1000..1009"),
+            (vec!["task=pong-mini", "agents=spectral,popart", "seeds=60000"], "60000 seeds"),
             (vec!["task"], "key=value"),
             (vec!["seeds=1"], "--task"),
             (vec!["task=pong-mini", "base=0.5"], "base"),
