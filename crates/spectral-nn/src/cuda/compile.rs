@@ -85,7 +85,8 @@ fn compile(name: &str, source: &str, options: &[String]) -> Result<Vec<u8>, Cuda
     let image = image.map_err(|e| {
         // SAFETY: the program is still there.
         let log = unsafe { result::get_program_log(program) }.unwrap_or_default();
-        let log: Vec<u8> = log.into_iter().map(|c| c as u8).take_while(|&c| c != 0).collect();
+        // Characters of C have a sign on some machines and none on others.
+        let log: Vec<u8> = log.into_iter().flat_map(|c| c.to_ne_bytes()).take_while(|&c| c != 0).collect();
         CudaError(format!("{e}\n{}", String::from_utf8_lossy(&log)))
     });
     // SAFETY: made above, destroyed once, and nothing refers to it any more: image and log are copies.
