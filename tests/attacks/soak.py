@@ -40,7 +40,7 @@ RUNS = (
     ("exponential-pong-mini", "spectral,categorical", "cpu-lockstep", "eval_every=5000,eval_games=3"),
     ("ponglantis-mini", "steady,clipped", "cpu", "eval_every=4000,eval_games=2"),
     ("2048", "spectral,popart", "cpu", "checkpoint=full"),
-    ("2048", "steady,rich.toml", "cpu-lockstep", "checkpoint=compact"),
+    ("2048", "steady,clipped", "cpu-lockstep", "checkpoint=compact"),
 )
 FRAMES = (12_000, 40_000, 120_000)
 HERE = pathlib.Path(__file__).resolve().parent

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The most bytes that one allocation may ask for while a target runs. All inputs are short.
-pub const LIMIT: usize = 64 << 20;
+/// The most bytes that one allocation may ask for while a target runs. Inputs are short, but a program of 4 KiB may become a
+/// few thousand instructions of the kinds that the translator needs most memory for.
+pub const LIMIT: usize = 256 << 20;
 /// An execution that takes longer is a hang. Most take less than a millisecond, but machines may be busy.
 pub const HANG: Duration = Duration::from_secs(120);
 

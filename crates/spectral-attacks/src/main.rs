@@ -88,12 +88,12 @@ fn carry_out(wish: &Wish) -> Result<(), String> {
             attack(target, &corpus::folder(), wish.seed, limits, &wish.keep).map_err(|e| e.to_string())?;
         match outcome {
             Ok(survived) => println!(
-                "{:<12}{:>12} executions, seed {}, {:>7.1} s, largest allocation {} KiB",
+                "{:<12}{:>12} executions, seed {}, {:>7.1} s, largest allocation {} bytes",
                 target.name,
                 survived.executions,
                 wish.seed,
                 survived.time.as_secs_f64(),
-                survived.largest / 1024
+                survived.largest
             ),
             Err(found) => return Err(format!("{}; the input is {}", found.what, found.input.display())),
         }

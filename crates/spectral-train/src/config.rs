@@ -269,6 +269,13 @@ impl Configuration {
             for variation in variations(&choice.name, choice.codec)? {
                 let (settings, codec_settings) =
                     self.agent_settings(registry, &choice, &variation, &protocol)?;
+                if (agents.len() + seeds.len()) as u64 > MAX_SEEDS {
+                    return Err(TrainError::Usage(format!(
+                        "with {} seeds, the agents up to {} are more than {MAX_SEEDS}: give fewer --seeds or --agents",
+                        seeds.len(),
+                        variation.name
+                    )));
+                }
                 if variation.name.len() > LONGEST_NAME {
                     return Err(TrainError::Usage(format!(
                         "'{}' is too long for an agent's name, which names its files: {LONGEST_NAME} letters are the most",
@@ -531,7 +538,7 @@ pub(crate) fn split_key(key: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The most seeds of one run.
+/// The most seeds of one run, and the most agents, each with its seed.
 const MAX_SEEDS: u64 = 100_000;
 
 /// The seeds that a text means: a count, an inclusive range or a list.

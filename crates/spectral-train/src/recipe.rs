@@ -125,6 +125,11 @@ impl Recipe {
 
     /// Begins to make the records again, with this instance of the task.
     fn begin<'a>(&'a self, agent: &'a AgentPlan, task: &'a mut dyn Env) -> Result<Rerun<'a>, StateError> {
+        // A piece is held in memory, whatever the file says.
+        let largest = PIECE_BYTES / Replay::bytes_per_record(task.spec()).max(1);
+        if self.per_piece > largest.max(1) as u64 {
+            return Err(StateError(format!("a recipe in pieces of {} records", self.per_piece)));
+        }
         let mut from = StateReader::new(&self.anchor.task);
         task.restore(&mut from)?;
         from.finish()?;
@@ -161,12 +166,15 @@ impl Rerun<'_> {
                 self.check()?;
             }
             self.task.observe(self.made.observation());
+            let legal = self.task.legal();
             if self.task.spec().masks_actions {
-                self.made.allow(&self.task.legal());
+                self.made.allow(&legal);
             }
             let action = self.recipe.actions[(self.step - self.recipe.anchor.step) as usize];
-            if usize::from(action) >= self.task.spec().actions.len() {
-                return Err(StateError(format!("the task has no action {action}")));
+            if !legal.allows(usize::from(action)) {
+                return Err(StateError(format!(
+                    "the task has no action {action}, or none that is legal there"
+                )));
             }
             let step = self.task.step(usize::from(action), &mut chance);
             self.check()?;

@@ -82,19 +82,23 @@ impl Learner {
         self.restore_model(from)?;
         from.f32s_into(self.network.parameters_mut(Which::Target, 0))?;
         restore_f64s(from, &mut self.frozen_state)?;
-        let (adam_m, adam_v, step) = (from.f32s()?, from.f32s()?, from.u64()?);
+        let (adam_m, adam_v, step) = (from.f32s()?, from.f32s()?, count(from, "optimiser steps")?);
         let expected = self.network.parameters(Which::Online, 0).len();
         if adam_m.len() != expected || adam_v.len() != expected {
             return Err(StateError(format!("{} optimiser moments, {expected} expected", adam_m.len())));
         }
         self.network.set_adam_state(0, &adam_m, &adam_v, step);
-        self.updates = from.u64()?;
+        self.updates = count(from, "updates")?;
         self.error_magnitude = from.f64()?;
         self.diagnostics.restore(from)?;
         self.replay.restore(from)?;
         if let Some(priorities) = &mut self.priorities {
             priorities.largest = from.f64()?;
             let leaves = from.f64s()?;
+            let possible = |priority: &f64| priority.is_finite() && *priority >= 0.0;
+            if !possible(&priorities.largest) || !leaves.iter().all(possible) {
+                return Err(StateError("a priority that is negative or no number".into()));
+            }
             if leaves.len() != self.replay.capacity() {
                 return Err(StateError(format!(
                     "{} priorities, {} expected",
@@ -136,6 +140,14 @@ impl LearnerState<'_> {
         out.u64(self.updates);
         out.f64(self.error_magnitude);
         self.diagnostics.save(out);
+    }
+}
+
+/// A count that can go on growing.
+fn count(from: &mut StateReader<'_>, what: &str) -> Result<u64, StateError> {
+    match from.u64()? {
+        count if count <= u64::MAX / 2 => Ok(count),
+        count => Err(StateError(format!("{count} {what}, which no run reaches"))),
     }
 }
 

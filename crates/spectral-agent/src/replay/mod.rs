@@ -305,7 +305,10 @@ impl Replay {
 
     /// Restores the counters; [`read_range`](Replay::read_range) brings the records.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        self.newest = from.u64()?;
+        self.newest = match from.u64()? {
+            newest if newest <= u64::MAX / 2 => newest,
+            newest => return Err(StateError(format!("{newest} transitions, which no run reaches"))),
+        };
         self.floor = 0;
         self.starting = from.bool()?;
         Ok(())
@@ -357,6 +360,56 @@ impl Replay {
     pub fn played(records: &[u8], count: u64) -> (&[u8], bool) {
         let (actions, rest) = records.split_at(count as usize);
         (actions, rest[0] & START != 0)
+    }
+
+    /// Refuses records, in the format of [`write_range`](Replay::write_range), that no play of this task leaves: with an action that
+    /// it does not have or that was not legal, a reward that is no number, or unknown flags. Checksums say that a file is what
+    /// somebody wrote, not that it was us, and learners use actions as indices without asking again.
+    ///
+    /// ```
+    /// use spectral_agent::replay::{Outcome, Replay};
+    /// use spectral_env::TaskSpec;
+    /// let task = TaskSpec::vector("mine", 1, &["left", "right"]);
+    /// let mut replay = Replay::of_task(&task, 10, 1);
+    /// replay.observation().vector().fill(0.5);
+    /// replay.record(Outcome { action: 1, ..Default::default() });
+    /// let mut record = Vec::new();
+    /// replay.write_range(0, 1, &mut record);
+    /// assert!(Replay::check(&task, 1, &record).is_ok());
+    /// record[0] = 2;
+    /// assert!(Replay::check(&task, 1, &record).is_err());
+    /// ```
+    pub fn check(task: &TaskSpec, count: u64, bytes: &[u8]) -> Result<(), StateError> {
+        let (n, record, mask) = (count as usize, Self::bytes_per_record(task), task.mask_bytes());
+        if n.checked_mul(record) != Some(bytes.len()) {
+            return Err(StateError(format!("{} bytes are not {count} transitions of {record}", bytes.len())));
+        }
+        let all = ActionMask::all(task.actions.len());
+        let (rewards, legal) = (&bytes[3 * n..7 * n], &bytes[7 * n..(7 + mask) * n]);
+        for i in 0..n {
+            let (action, flags) = (usize::from(bytes[i]), bytes[n + i]);
+            if action >= task.actions.len() {
+                let (name, actions) = (&task.name, task.actions.len());
+                return Err(StateError(format!(
+                    "a transition has action {action}, but {name} has {actions}"
+                )));
+            }
+            if flags & !(TERMINAL | TRUNCATED | START) != 0 {
+                return Err(StateError(format!("a transition has unknown flags ({flags})")));
+            }
+            if !read_f32(&rewards[4 * i..]).is_finite() {
+                return Err(StateError("a transition has a reward that is no number".into()));
+            }
+            if mask > 0 {
+                let told = ActionMask::from_bytes(&legal[i * mask..][..mask]);
+                let mut known = told;
+                known.retain(&all);
+                if known != told || !told.allows(action) {
+                    return Err(StateError(format!("a transition has action {action}, which was not legal")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes its place among the records: the next is number `newest`, and it begins an episode if `starting`. There are none

@@ -4,6 +4,8 @@ use crate::fixture::{self, Fixture};
 use spectral_train::checkpoint::{Checkpoints, Saving};
 use spectral_train::cpu_population::CpuPopulation;
 use spectral_train::population::{Population as _, TrainSlice};
+use spectral_train::store::SegmentRef;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,9 @@ pub(super) fn run(bytes: &[u8]) {
         let mut parts = parts.clone();
         let at = usize::from(*part) % parts.len();
         change(&mut parts[at].1, changes);
-        std::fs::write(path, fixture::container(&parts)).expect("a scratch file");
+        let bytes = fixture::container(&parts);
+        std::fs::write(path, &bytes).expect("a scratch file");
+        refer(fixture, path, &parts, bytes.len() as u64);
         resume(fixture);
         fixture.mend(true);
         fixture.mend(false);
@@ -47,6 +51,26 @@ fn change(part: &mut Vec<u8>, mut changes: &[u8]) {
             5 => part.truncate(at),
             6 => drop(part.splice(at..at, std::iter::repeat_n(*value, usize::from(*value)))),
             _ => drop(part.drain(at..part.len().min(at + usize::from(*value)))),
+        }
+    }
+}
+
+/// Lets checkpoints refer to a segment as it is now.
+fn refer(fixture: &Fixture, path: &Path, changed: &[(String, Vec<u8>)], bytes: u64) {
+    let Some(content) = changed.iter().find(|(name, _)| name == "records" || name == "recipe") else {
+        return;
+    };
+    for (checkpoint, parts) in &fixture.containers {
+        let mut parts = parts.clone();
+        for (_, part) in parts.iter_mut().filter(|(name, _)| name.starts_with("segments/")) {
+            let mut manifest = SegmentRef::manifest_from_bytes(part).expect("a manifest that nobody changed");
+            for segment in manifest.iter_mut().filter(|segment| path.ends_with(&segment.file)) {
+                (segment.crc, segment.bytes) = (crc32fast::hash(&content.1), bytes);
+            }
+            *part = SegmentRef::manifest_to_bytes(&manifest);
+        }
+        if checkpoint != path {
+            std::fs::write(checkpoint, fixture::container(&parts)).expect("a scratch file");
         }
     }
 }

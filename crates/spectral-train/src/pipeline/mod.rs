@@ -13,6 +13,8 @@ mod average_tests;
 #[cfg(test)]
 mod compact_tests;
 mod evaluator;
+#[cfg(test)]
+mod forged_tests;
 mod group_driver;
 mod job_board;
 #[cfg(test)]

@@ -214,6 +214,17 @@ impl Container {
         Ok(raw)
     }
 
+    /// Like [`section`](Container::section); one that is longer, once it is decompressed, is an error before it takes memory.
+    pub fn section_within(&self, name: &str, most: u64) -> Result<Vec<u8>, StoreError> {
+        match self.sections.iter().find(|s| s.name == name) {
+            Some(Section { raw, .. }) if *raw > most => Err(StoreError::Mismatch {
+                path: self.path.clone(),
+                detail: format!("the part '{name}' is of {raw} bytes, {most} at most were expected"),
+            }),
+            _ => self.section(name),
+        }
+    }
+
     /// Reads every section once to check that the whole file is intact.
     pub fn verify(&self) -> Result<(), StoreError> {
         self.sections.iter().try_for_each(|s| self.section(&s.name).map(drop))

@@ -101,6 +101,14 @@ impl Instruction {
         i32::from(CYCLES[usize::from(self.opcode)])
     }
 
+    /// How much code it becomes, roughly. A read through a pointer may end at any chip, and with thousands of them the code
+    /// generator takes gigabytes; programs that do something have a few.
+    fn cost(&self) -> usize {
+        let stores = (0x80..0xA0).contains(&self.opcode);
+        let through_pointer = self.opcode & 0x0D == 0x01;
+        if through_pointer && !stores { 16 } else { 1 }
+    }
+
     fn is_branch(&self) -> bool {
         self.opcode & 0x1F == 0x10
     }
@@ -147,6 +155,8 @@ pub(super) struct Region {
 
 /// The most instructions in one region.
 const MAX_INSTRUCTIONS: usize = 2500;
+/// The most that they may cost together: see [`Instruction::cost`].
+const MAX_COST: usize = 4500;
 
 /// Finds the instructions that `start` leads to. Addresses that are `known` have been translated already and are left out.
 /// `supported` tells which instructions can be translated; the others end a block.
@@ -161,8 +171,13 @@ pub(super) fn discover(
     let mut leaders = BTreeSet::from([start]);
     let mut entries = BTreeSet::from([start]);
     let mut open = vec![start];
+    let mut cost = 0;
     while let Some(mut pc) = open.pop() {
-        while found.len() < MAX_INSTRUCTIONS && !found.contains_key(&pc) && !(known(pc) && pc != start) {
+        while found.len() < MAX_INSTRUCTIONS
+            && cost < MAX_COST
+            && !found.contains_key(&pc)
+            && !(known(pc) && pc != start)
+        {
             let Some(instruction) = Instruction::decode(image, mapping, pc) else { break };
             if !supported(&instruction) {
                 // The interpreter runs it and continues after it.
@@ -175,6 +190,7 @@ pub(super) fn discover(
                 break;
             }
             found.insert(pc, instruction);
+            cost += instruction.cost();
             let next = instruction.next();
             let mut lead = |target: u16, entry: bool| {
                 leaders.insert(target);
@@ -244,4 +260,27 @@ fn basic_block(
         }
     }
     instructions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(code: [u8; 2]) -> usize {
+        let image: Vec<u8> = code.into_iter().cycle().take(4096).collect();
+        let segments = std::array::from_fn(|n| 1024 * (n as u32 & 3));
+        let mapping = Mapping { scheme: Scheme::K4, segments, mirror: 0xE000 };
+        let region = discover(&image, &mapping, 0xF000, |_| false, |_| true).expect("a region");
+        region.blocks.iter().map(|block| block.instructions.len()).sum()
+    }
+
+    /// With 2,000 reads through pointers in one function the code generator took 17 seconds and 3 GB.
+    #[test]
+    fn programs_of_nothing_but_pointers_are_cut_into_small_regions() {
+        assert!(found([0xA5, 0x80]) > 2000, "plain reads");
+        assert!(found([0x91, 0x80]) > 2000, "stores through a pointer");
+        for opcode in [0x01, 0x11, 0xA1, 0xB1, 0xF1] {
+            assert!(found([opcode, 0x80]) < 300, "{opcode:#x}");
+        }
+    }
 }

@@ -1,0 +1,182 @@
+//! Checkpoints with checksums that are right and contents that are not: an error, never a panic.
+
+use super::compact_tests::copy;
+use super::tests::{plan, registry, train};
+use crate::checkpoint::Checkpoints;
+use crate::devices::DeviceChoice;
+use crate::error::TrainError;
+use crate::run_dir::RunDir;
+use crate::store::{Container, ContainerWriter, SegmentRef, testing::ScratchDir, write_atomically};
+use crate::trainer::{Resumption, Trainer};
+use spectral_core::bytes::{StateReader, StateWriter};
+use std::path::{Path, PathBuf};
+
+/// Writes a container anew, with checksums that are right, and with some of its sections changed.
+fn forge(path: &Path, change: &mut dyn FnMut(&str, &mut Vec<u8>)) {
+    let container = Container::open(path).unwrap();
+    let names: Vec<String> = container.names().map(String::from).collect();
+    let mut sections: Vec<_> = names.iter().map(|name| (name, container.section(name).unwrap())).collect();
+    drop(container);
+    sections.iter_mut().for_each(|(name, bytes)| change(name, bytes));
+    write_atomically(path, |out| {
+        let mut container = ContainerWriter::new(out)?;
+        sections.iter().try_for_each(|(name, bytes)| container.section(name, bytes))?;
+        container.finish()
+    })
+    .unwrap();
+}
+
+fn newest(run: &Path) -> PathBuf {
+    let (dir, _) = RunDir::open(run, &registry()).unwrap();
+    Checkpoints::list(&dir).unwrap().pop().unwrap()
+}
+
+/// Changes what the first segment of the agent holds, and lets its checkpoint mean that.
+fn forge_segment(run: &Path, id: &str, change: &dyn Fn(&mut Vec<u8>)) {
+    let checkpoint = newest(run);
+    forge(&checkpoint, &mut |name, bytes| {
+        if name != format!("segments/{id}") {
+            return;
+        }
+        let mut manifest = SegmentRef::manifest_from_bytes(bytes).unwrap();
+        let path = run.join("checkpoints").join(&manifest[0].file);
+        forge(&path, &mut |name, bytes| {
+            if name == "records" || name == "recipe" {
+                change(bytes);
+                manifest[0].crc = crc32fast::hash(bytes);
+            }
+        });
+        manifest[0].bytes = path.metadata().unwrap().len();
+        *bytes = SegmentRef::manifest_to_bytes(&manifest);
+    });
+}
+
+fn refusal(run: &Path) -> String {
+    let before = std::fs::read(newest(run)).unwrap();
+    let how = Resumption { frames: Some(700), threads: 1, ..Resumption::default() };
+    let error = match Trainer::resume(run, &registry(), how) {
+        Err(TrainError::Data(error)) => error,
+        Err(other) => panic!("another kind of error: {other}"),
+        Ok(_) => panic!("accepted"),
+    };
+    assert!(error.contains("nothing was changed"), "{error}");
+    assert_eq!(std::fs::read(newest(run)).unwrap(), before);
+    error
+}
+
+fn trained(dir: &ScratchDir, task: &str, further: &[&str]) -> PathBuf {
+    let path = dir.join("run");
+    let plan = plan(task, &[&["frames=500", "agents=clipped", "seeds=1..1"], further].concat());
+    train(&path, &plan, DeviceChoice::Cpu, 1);
+    path
+}
+
+#[test]
+fn forged_records_are_refused_and_never_a_panic() {
+    type Change = (&'static str, &'static str, fn(&mut Vec<u8>, usize));
+    let changes: [Change; 5] = [
+        ("catch-scale", "has action 200, but catch-scale has 3", |bytes, _| bytes[7] = 200),
+        ("catch-scale", "unknown flags (64)", |bytes, n| bytes[n] = 64),
+        ("catch-scale", "a reward that is no number", |bytes, n| {
+            bytes[3 * n..3 * n + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+        }),
+        ("2048", "which was not legal", |bytes, n| bytes[7 * n] = 0),
+        ("2048", "which was not legal", |bytes, n| bytes[7 * n] |= 0x80),
+    ];
+    for (task, reason, change) in changes {
+        let dir = ScratchDir::new();
+        let run = trained(&dir, task, &["checkpoint=full"]);
+        forge_segment(&run, "clipped-s1", &|bytes| change(bytes, 500));
+        let error = refusal(&run);
+        assert!(error.contains(reason) && error.contains(".segment"), "{reason}: {error}");
+    }
+}
+
+#[test]
+fn forged_recipes_are_refused_and_take_no_memory() {
+    let recipe = |bytes: &[u8], change: &dyn Fn(&mut Vec<u8>, &mut u64)| {
+        let mut from = StateReader::new(bytes);
+        let (step, fresh, score) = (from.u64().unwrap(), from.bool().unwrap(), from.u8().unwrap());
+        let (task, starting) = (from.blob().unwrap().to_vec(), from.bool().unwrap());
+        let (mut actions, mut per_piece) = (from.blob().unwrap().to_vec(), from.u64().unwrap());
+        let sum = from.u32().unwrap();
+        change(&mut actions, &mut per_piece);
+        let mut out = StateWriter::default();
+        out.u64(step);
+        out.bool(fresh);
+        out.u8(score);
+        out.blob(&task);
+        out.bool(starting);
+        out.blob(&actions);
+        out.u64(per_piece);
+        out.u32(sum);
+        out.into_bytes()
+    };
+    type Change = (&'static str, fn(&mut Vec<u8>, &mut u64));
+    let changes: [Change; 2] = [
+        ("no action 200", |actions, _| actions[3] = 200),
+        ("pieces of 1000000000000 records", |_, per_piece| *per_piece = 1_000_000_000_000),
+    ];
+    for (reason, change) in changes {
+        let dir = ScratchDir::new();
+        let run = trained(&dir, "pong-mini", &["checkpoint=compact"]);
+        forge_segment(&run, "clipped-s1", &|bytes| *bytes = recipe(bytes, &change));
+        let error = refusal(&run);
+        assert!(error.contains(reason), "{reason}: {error}");
+    }
+}
+
+/// Counters beyond any run would overflow later.
+#[test]
+fn forged_counters_are_refused() {
+    let dir = ScratchDir::new();
+    let run = trained(&dir, "catch-scale", &["checkpoint=light"]);
+    let checkpoint = newest(&run);
+    let whole = std::fs::read(&checkpoint).unwrap();
+    for place in 0..4 {
+        forge(&checkpoint, &mut |name, bytes| {
+            if name == "agent/clipped-s1" {
+                bytes[8 + 8 * place..][..8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+            }
+        });
+        assert!(refusal(&run).contains("counters"), "counter {place}");
+        std::fs::write(&checkpoint, &whole).unwrap();
+    }
+}
+
+/// Every place of a small agent's state, with all kinds of nonsense: an error or a run that goes on, never a panic.
+#[test]
+fn a_forged_state_is_never_a_panic() {
+    let dir = ScratchDir::new();
+    let run = trained(&dir, "2048", &["prioritised=true", "hidden=1", "replay=300", "frames=320"]);
+    let checkpoint = newest(&run);
+    let length = Container::open(&checkpoint).unwrap().section("agent/clipped-s1").unwrap().len();
+    let mut random = 1u64;
+    for _ in 0..60 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Half of the attempts are at the few places in front, which most depends on.
+        let span = if random >> 63 == 0 { 120 } else { length - 8 };
+        let at = (random >> 20) as usize % span;
+        let value = match (random >> 8) % 6 {
+            0 => u64::MAX,
+            1 => u64::MAX / 2,
+            2 => 1 << 40,
+            3 => 0,
+            4 => f64::NAN.to_bits(),
+            _ => random,
+        };
+        let forged = dir.join("forged");
+        copy(&run, &forged);
+        forge(&newest(&forged), &mut |name, bytes| {
+            if name == "agent/clipped-s1" {
+                bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            }
+        });
+        let how = Resumption { frames: Some(340), threads: 1, ..Resumption::default() };
+        if let Ok(mut trainer) = Trainer::resume(&forged, &registry(), how) {
+            // What was accepted trains, or ends with a reason.
+            drop(trainer.run());
+        }
+        std::fs::remove_dir_all(&forged).unwrap();
+    }
+}
