@@ -74,6 +74,8 @@ def connect():
 
 
 def main():
+    # Whoever copied the plan may have left an empty folder behind.
+    (PLAN / "logs").mkdir(exist_ok=True)
     connect()
     attempts = collections.Counter()
     under_way = {}

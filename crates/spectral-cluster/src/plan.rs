@@ -79,6 +79,16 @@ pub struct JobEntry {
     pub device_memory: u64,
 }
 
+impl JobEntry {
+    /// What to say of a run directory that is not this job's.
+    pub fn holds_another(&self) -> String {
+        format!(
+            "{} holds another run than the one that was planned: move it away, or make the plan anew",
+            self.run.display()
+        )
+    }
+}
+
 /// A plan that was written: see [`NewPlan::write`] and [`JobPlan::open`].
 #[derive(Clone, Debug)]
 pub struct JobPlan {
@@ -128,8 +138,9 @@ impl NewPlan<'_> {
         self.out.join(PLANS).join(name)
     }
 
-    /// Refuses more jobs than an array may have.
+    /// Refuses more jobs than an array may have, and a folder that no script can name.
     pub fn check(&self) -> Result<(), TrainError> {
+        fits_scripts(&std::path::absolute(self.out).map_err(|e| StoreError::io(self.out, "find", e))?)?;
         match self.jobs.len() > MOST_JOBS {
             true => Err(TrainError::Usage(format!(
                 "{} jobs are more than the {MOST_JOBS} that one array may have: put more agents into each (--agents-per-job), or \
@@ -146,6 +157,7 @@ impl NewPlan<'_> {
         self.check()?;
         std::fs::create_dir_all(self.out).map_err(|e| StoreError::io(self.out, "create", e))?;
         let out = self.out.canonicalize().map_err(|e| StoreError::io(self.out, "find", e))?;
+        fits_scripts(&out)?;
         let folder = self.folder();
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let folder = out.join(PLANS).join(&name);
@@ -230,6 +242,19 @@ impl NewPlan<'_> {
             );
         }
         Ok(text)
+    }
+}
+
+/// Refuses a folder that no script can name. A line break in a directive would begin a line that the shell runs; and Slurm
+/// replaces what follows a percent sign, and takes a backslash out, in the path of a job's log, which it then cannot open.
+fn fits_scripts(folder: &Path) -> Result<(), TrainError> {
+    let fits = |c: char| !c.is_control() && c != '%' && c != '\\';
+    match folder.to_str().is_some_and(|path| path.chars().all(fits)) {
+        true => Ok(()),
+        false => Err(TrainError::Usage(format!(
+            "{folder:?} cannot be written into a script for a cluster, because its path has a percent sign, a backslash, a line break or \
+             another control character, or is no Unicode: choose another folder (--out)"
+        ))),
     }
 }
 
@@ -344,10 +369,17 @@ impl JobPlan {
                 device_memory: count_of(job, "device_memory")?,
             });
         }
+        // The report gets a folder of this name.
+        let name = text_of(&table, "name")?;
+        let mut parts = Path::new(&name).components();
+        let one = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name.as_str());
+        if !one || name.contains(char::is_control) {
+            return Err(format!("{name:?} is not the name of a plan"));
+        }
         Ok(JobPlan {
             folder: folder.into(),
             kind,
-            name: text_of(&table, "name")?,
+            name,
             command: text_of(&table, "command")?,
             out,
             resources,

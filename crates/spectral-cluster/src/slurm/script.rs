@@ -27,7 +27,7 @@ impl Options {
     /// Refuses what would break the script.
     pub fn check(&self) -> Result<(), TrainError> {
         for option in &self.more {
-            if !option.starts_with('-') || option.contains('\n') {
+            if !option.starts_with('-') || option.contains(char::is_control) {
                 return Err(TrainError::Usage(format!(
                     "--sbatch '{option}': give one option of sbatch, such as --sbatch=--account=me"
                 )));
@@ -123,11 +123,37 @@ fn job_name(plan: &JobPlan, what: &str) -> String {
 /// Lines that all scripts share: where they run and what they print.
 fn head(plan: &JobPlan, name: &str, log: &str) -> String {
     let folder = plan.folder().display().to_string();
-    // Without a path in it, the log's name is safe from what Slurm replaces.
+    // What Slurm would replace in a log's path is in no plan's folder.
     format!(
         "#SBATCH --job-name={name}\n#SBATCH --chdir={}\n#SBATCH --output=logs/{log}\n#SBATCH --open-mode=append\n#SBATCH --requeue\n",
         directive(&folder)
     )
+}
+
+/// An option as sbatch's command line has it, for a script, in which blanks end a value and a hash begins a comment. One that was
+/// quoted for a script already stays as it is, and so does a short option, whose value stands behind a blank.
+fn further(option: &str) -> String {
+    match option.split_once('=') {
+        Some((name, value)) if name.starts_with("--") && !value.contains(['"', '\'', '\\']) => {
+            format!("{name}={}", directive(value))
+        }
+        _ => option.into(),
+    }
+}
+
+/// Whether a script starts jobs of this plan. One that was made where the plan lay before it was moved does not, and might start
+/// those of a copy that lies there still. A script that names no folder is its author's affair.
+pub(super) fn leads_here(text: &str, plan: &JobPlan) -> Result<(), String> {
+    const CHDIR: &str = "#SBATCH --chdir=";
+    let here = plan.folder().display().to_string();
+    match text.lines().find_map(|line| line.strip_prefix(CHDIR)) {
+        Some(folder) if folder.trim() != directive(&here) => Err(format!(
+            "its --chdir is {}, but the plan lies in {here}: if it was moved, put the new path in place of the old one, in the last \
+             line too",
+            folder.trim()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A value in a line for sbatch, which knows double quotes.
@@ -166,7 +192,7 @@ pub(super) fn job(plan: &JobPlan, program: &[String], options: &Options) -> Stri
     // To the process alone, which saves and hands the job back.
     let _ = writeln!(text, "#SBATCH --signal=B:TERM@{notice}");
     for option in &options.more {
-        let _ = writeln!(text, "#SBATCH {option}");
+        let _ = writeln!(text, "#SBATCH {}", further(option));
     }
     text + &line(plan, program, "run", "\"$SLURM_ARRAY_TASK_ID\"")
 }
@@ -185,7 +211,7 @@ pub(super) fn report(plan: &JobPlan, program: &[String], options: &Options) -> S
             .any(|name| option.starts_with(name))
     };
     for option in options.more.iter().filter(kept) {
-        let _ = writeln!(text, "#SBATCH {option}");
+        let _ = writeln!(text, "#SBATCH {}", further(option));
     }
     text + &line(plan, program, "report", "")
 }
@@ -217,10 +243,29 @@ mod tests {
     }
 
     #[test]
+    fn values_of_options_arrive_whole() {
+        for (given, written) in [
+            ("--account=me", "--account=me"),
+            ("--exclusive", "--exclusive"),
+            ("-A me", "-A me"),
+            ("--comment=a long word", "--comment=\"a long word\""),
+            ("--comment=run #3", "--comment=\"run #3\""),
+            ("--comment=\"quoted already\"", "--comment=\"quoted already\""),
+        ] {
+            assert_eq!(further(given), written);
+        }
+    }
+
+    #[test]
     fn options_that_are_none_are_refused() {
         let with = |more: &str| Options { more: vec![more.into()], ..Options::default() }.check();
         assert!(with("--account=me").is_ok());
-        assert!(with("account=me").is_err() && with("--a\nrm -rf").is_err() && with("").is_err());
+        assert!(
+            with("account=me").is_err()
+                && with("--a\nrm -rf").is_err()
+                && with("--a=\r").is_err()
+                && with("").is_err()
+        );
         assert!(Options { time: Some("1:00 ; x".into()), ..Options::default() }.check().is_err());
     }
 

@@ -14,13 +14,22 @@ use spectral_train::registry::Registry;
 /// Prints the table; with `--retry` submits what nobody works on.
 pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
     let plan = JobPlan::open(&args.plan)?;
-    let (rows, unknown) = survey(&plan, registry)?;
+    let (rows, unknown) = survey(&plan, registry);
     if args.retry {
         return retry(&plan, &rows, unknown.as_deref());
     }
     let json = args.table.json;
     let mut table = Table::new(&[
-        "job", "task", "agents", "state", "done", "frames/s", "left", "attempts", "where", "why",
+        "job",
+        "task",
+        "agents",
+        "state",
+        "done",
+        "frames_per_second",
+        "left",
+        "attempts",
+        "where",
+        "why",
     ]);
     for row in &rows {
         table.row(line(row, json));
@@ -28,7 +37,7 @@ pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
     table.print(json)?;
     unknown.iter().for_each(|what| note!("{what}"));
     if !json {
-        note!("\n{}", summary(&plan, &rows));
+        note!("\n{}", summary(&plan, &rows, unknown.is_none()));
     }
     let given_up = rows.iter().any(|row| row.standing == Standing::GaveUp);
     Ok(if given_up { GAVE_UP } else { SUCCESS })
@@ -60,8 +69,8 @@ fn line(row: &Row, for_programs: bool) -> Vec<Value> {
     ]
 }
 
-/// All jobs in a sentence, and what to do.
-fn summary(plan: &JobPlan, rows: &[Row]) -> String {
+/// All jobs in a sentence, and what to do. What the queue has is not always known.
+fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     let all = [
         Standing::Finished,
         Standing::Running,
@@ -81,7 +90,7 @@ fn summary(plan: &JobPlan, rows: &[Row]) -> String {
         text += &format!("; those at work have {} left", duration(left));
     }
     let folder = plan.folder().display();
-    if rows.iter().any(|row| row.standing.needs_retry()) {
+    if queue_known && rows.iter().any(|row| row.standing.needs_retry()) {
         text += &match is_for_slurm(plan) {
             true => {
                 format!(
