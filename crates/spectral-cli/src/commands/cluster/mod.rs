@@ -10,8 +10,9 @@ pub use table::jobs;
 use super::experiment::Making;
 use super::{reproduce, sweep};
 use crate::args::{ClusterArgs, JobAction, JobArgs, Scheduler, TableArgs};
-use crate::failure::{Failure, SUCCESS};
+use crate::failure::{Failure, SUCCESS, USAGE};
 use crate::output::{note, print};
+use crate::table::plural;
 use crate::typed::{command_line, program};
 use outline::Outline;
 use spectral_cluster::slurm::{self, Options};
@@ -120,15 +121,15 @@ fn written(plan: &JobPlan, command: &str) -> u8 {
 fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
     let submission = slurm::submit(plan, jobs).map_err(|error| {
         let Failure { text, exit_code } = Failure::from(error);
-        let none = slurm::submissions(plan).is_ok_and(|all| all.is_empty());
+        // An answer that nobody understands may have been a yes.
+        let none = exit_code == USAGE && slurm::submissions(plan).is_ok_and(|all| all.is_empty());
         let hint = "\nnothing is submitted; the plan is kept, and the same command with other options writes its scripts anew";
         Failure { text: if none { text + hint } else { text }, exit_code }
     })?;
     note!(
-        "submitted: array {} ({} {}), and job {} for the report when they have ended",
+        "submitted: array {} ({}), and job {} for the report when they have ended",
         submission.array,
-        jobs.len(),
-        if jobs.len() == 1 { "job" } else { "jobs" },
+        plural(jobs.len(), "job"),
         submission.report
     );
     note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
