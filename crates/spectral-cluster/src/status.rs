@@ -3,6 +3,7 @@
 use crate::plan::JobPlan;
 use spectral_core::settings::quote;
 use spectral_train::error::TrainError;
+use spectral_train::machine::host_name;
 use spectral_train::store::{StoreError, read_text, write_atomically};
 use spectral_train::trainer::{AgentProgress, Observer};
 use std::path::{Path, PathBuf};
@@ -133,9 +134,7 @@ fn file(plan: &JobPlan, index: usize) -> PathBuf {
 /// This machine's name, as the scheduler knows it.
 fn host() -> String {
     let named = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
-    let asked =
-        || std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_string());
-    named.or_else(asked).unwrap_or_default()
+    named.unwrap_or_else(host_name)
 }
 
 /// What a scheduler calls this process.

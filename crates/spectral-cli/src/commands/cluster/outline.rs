@@ -1,6 +1,6 @@
 //! The jobs of a plan before they are submitted: how many, of what, and what each needs.
 
-use crate::table::count;
+use crate::table::{count, plural};
 use serde_json::json;
 use spectral_cluster::Resources;
 use spectral_train::experiment::{Experiment, Job};
@@ -104,8 +104,4 @@ impl Outline {
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }
-}
-
-fn plural(n: usize, what: &str) -> String {
-    format!("{} {what}{}", count(n as u64), if n == 1 { "" } else { "s" })
 }

@@ -1,7 +1,7 @@
 //! `spectral job run`: one attempt at one job of a plan. It may be made at any time, on any node, any number of times.
 
 use crate::args::LiveArgs;
-use crate::commands::train::{announce, interrupt, work};
+use crate::commands::train::{How, announce, interrupt, work};
 use crate::failure::{Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
 use crate::output::note;
 use crate::typed::program;
@@ -138,8 +138,9 @@ fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<Optio
         drop(trainer);
         return failed(&writer, error.into(), before).map(Some);
     }
-    let outcome = announce(trainer.resolved())
-        .and_then(|()| work(&mut trainer, &LiveArgs { live: None }, Some(&writer)));
+    let outcome = announce(trainer.resolved()).and_then(|()| {
+        work(&mut trainer, &LiveArgs { live: None }, How { watched_by: Some(&writer), ..How::default() })
+    });
     let frames = frames(&mut trainer);
     match outcome {
         Ok(INTERRUPTED) => {

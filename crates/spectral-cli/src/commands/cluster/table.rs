@@ -20,7 +20,16 @@ pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     let json = args.table.json;
     let mut table = Table::new(&[
-        "job", "task", "agents", "state", "done", "frames/s", "left", "attempts", "where", "why",
+        "job",
+        "task",
+        "agents",
+        "state",
+        "done",
+        "frames_per_second",
+        "left",
+        "attempts",
+        "where",
+        "why",
     ]);
     for row in &rows {
         table.row(line(row, json));
