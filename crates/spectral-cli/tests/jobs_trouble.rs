@@ -50,7 +50,7 @@ impl Desk {
         let mut command = self.place.command(arguments);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", self.place.path("bin").display()));
-        ["SLURM_JOB_ID", "SLURM_RESTART_COUNT"].into_iter().for_each(|name| drop(command.env_remove(name)));
+        command.env_remove("SLURM_JOB_ID").env_remove("SLURM_RESTART_COUNT");
         command
     }
 
@@ -208,7 +208,7 @@ fn a_queue_that_is_silent_or_refuses_leaves_the_table() {
     assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"waiting".into(), &"not begun".into()));
     // Slurm cannot open a log in a folder that is not there.
     std::fs::remove_dir_all(plan.join("logs")).unwrap();
-    desk.run(&format!("jobs {folder} --retry")).code(0).says(&["submitted: array 17 (1 jobs)"]);
+    desk.run(&format!("jobs {folder} --retry")).code(0).says(&["submitted: array 17 (1 job)"]);
     assert!(plan.join("logs").is_dir());
     assert!(
         desk.calls("sbatch").iter().any(|call| call.contains("--array=1 ")),

@@ -166,7 +166,7 @@ fn directive(value: &str) -> String {
 
 fn wishes(options: &Options, text: &mut String) {
     if let Some(partition) = &options.partition {
-        let _ = writeln!(text, "#SBATCH --partition={partition}");
+        let _ = writeln!(text, "#SBATCH --partition={}", directive(partition));
     }
 }
 
@@ -187,7 +187,7 @@ pub(super) fn job(plan: &JobPlan, program: &[String], options: &Options) -> Stri
     }
     wishes(options, &mut text);
     if let Some(time) = &options.time {
-        let _ = writeln!(text, "#SBATCH --time={time}");
+        let _ = writeln!(text, "#SBATCH --time={}", directive(time));
     }
     // To the process alone, which saves and hands the job back.
     let _ = writeln!(text, "#SBATCH --signal=B:TERM@{notice}");
