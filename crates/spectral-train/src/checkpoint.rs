@@ -14,8 +14,8 @@ use crate::recipe::{Anchor, Recipe, Remaking, remake};
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
-    Container, ContainerWriter, disk, SegmentRef, StoreError, append_recipe, append_segments, collect_garbage,
-    load_segments, open_plain, segment_names, sync_folder, write_and_rename, write_and_rename_if,
+    Container, ContainerWriter, SegmentRef, StoreError, append_recipe, append_segments, collect_garbage,
+    disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename, write_and_rename_if,
 };
 use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
@@ -281,7 +281,8 @@ impl Checkpoints {
                 // A device that takes nothing any more gives nothing back either: then no file is to blame.
                 population.save_model(0, ModelKind::Last, &mut StateWriter::default())?;
                 // What can be read to the end, tables included, can be gone on from. The population is of no use any more.
-                let mut sound = |p: &&PathBuf| **p != path && Self::read(dir, run, population, p, saving).is_ok();
+                let mut sound =
+                    |p: &&PathBuf| **p != path && Self::read(dir, run, population, p, saving).is_ok();
                 let hint = all.iter().rev().find(&mut sound).map_or_else(
                     || "there is no other sound checkpoint of this run".to_string(),
                     |p| {

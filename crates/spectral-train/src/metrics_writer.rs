@@ -1,7 +1,7 @@
 //! Writes one agent's metrics to CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
-use crate::store::{disk, CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
+use crate::store::{CsvWriter, EventWriter, Field, StoreError, disk, sweep_temporaries, sync_folder};
 use spectral_agent::diagnostics::ScoreError;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;

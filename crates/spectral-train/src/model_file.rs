@@ -12,7 +12,7 @@ use crate::error::TrainError;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::store::safetensors::{self, Dtype, Tensor, TensorFile};
-use crate::store::{disk, Container, StoreError, write_atomically};
+use crate::store::{Container, StoreError, disk, write_atomically};
 use description::shorten;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::{Path, PathBuf};

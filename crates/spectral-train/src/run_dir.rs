@@ -8,7 +8,9 @@ use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
-use crate::store::{StoreError, create_folder, disk, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically};
+use crate::store::{
+    StoreError, create_folder, disk, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically,
+};
 use spectral_core::settings::quote;
 use std::fmt::Write as _;
 use std::io::ErrorKind;

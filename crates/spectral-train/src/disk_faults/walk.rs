@@ -102,12 +102,7 @@ const NOTHING: Start = Start { tree: Tree::new(), saved: 0 };
 
 /// Does `work` again and again on a fresh copy of `start`; each time another one of its operations goes wrong, and then somebody goes
 /// on with what is left.
-fn walk(
-    name: &str,
-    faults: &[Fault],
-    start: &Start,
-    work: impl Fn(&Path, &Saved) -> Result<(), TrainError>,
-) {
+fn walk(name: &str, faults: &[Fault], start: &Start, work: impl Fn(&Path, &Saved) -> Result<(), TrainError>) {
     let begun = Instant::now();
     let dir = ScratchDir::new();
     let root = dir.join("root");
@@ -172,8 +167,7 @@ fn killed() -> &'static Start {
             let _ = whole(&root.join("run"), &saved);
             drop(disk);
             let table = root.join("run/agents/spectral-s1/metrics.csv");
-            if saved.frames() == ENDS[1]
-                && std::fs::read_to_string(table).unwrap().contains("\n600,") {
+            if saved.frames() == ENDS[1] && std::fs::read_to_string(table).unwrap().contains("\n600,") {
                 return Start { tree: tree_of(&root), saved: ENDS[1] };
             }
         }

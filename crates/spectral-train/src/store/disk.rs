@@ -14,9 +14,7 @@ pub use faults::{
     File, create_dir, hard_link, metadata, open_with, read_dir, remove_file, rename, symlink_metadata,
 };
 #[cfg(not(test))]
-pub use std::fs::{
-    File, create_dir, hard_link, metadata, read_dir, remove_file, rename, symlink_metadata,
-};
+pub use std::fs::{File, create_dir, hard_link, metadata, read_dir, remove_file, rename, symlink_metadata};
 
 use std::io::{ErrorKind, Result};
 use std::path::Path;
@@ -29,10 +27,8 @@ pub fn open_with(options: &std::fs::OpenOptions, path: &Path) -> Result<File> {
 
 /// Makes a folder and those that it is in, as far as they are missing.
 pub fn create_dir_all(path: &Path) -> Result<()> {
-    let missing: Vec<&Path> = path
-        .ancestors()
-        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
-        .collect();
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()).collect();
     for folder in missing.into_iter().rev() {
         match create_dir(folder) {
             // Another process was quicker.

@@ -29,8 +29,8 @@ pub(crate) use plain_file::open_plain_to_rewrite;
 pub use plain_file::{open_or_create_plain, open_plain, read_text};
 pub(crate) use protobuf::Message;
 pub(crate) use segments::append_recipe;
-pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
 pub(crate) use segments::segment_names;
+pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
 pub(crate) use tensor_header::{
     counts as json_counts, integers as json_integers, quote as json_quote, strings as json_strings,
 };
@@ -45,7 +45,8 @@ use std::path::Path;
 /// after that is truncated.
 fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
     let failed = |doing| move |e| StoreError::io(path, doing, e);
-    let mut file = disk::open_with(OpenOptions::new().read(true).write(true), path).map_err(failed("open"))?;
+    let mut file =
+        disk::open_with(OpenOptions::new().read(true).write(true), path).map_err(failed("open"))?;
     let found = file.metadata().map_err(failed("read the length of"))?.len();
     if found < length {
         return Err(StoreError::TooShort { path: path.into(), found, recorded: length });

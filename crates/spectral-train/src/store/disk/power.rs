@@ -205,7 +205,9 @@ impl Model {
                 Entry::File(file) => {
                     let (safe, new) = (&self.files[file].safe, &now[file]);
                     let choice = match data {
-                        Data::Some(seed) => [Data::Old, Data::New, Data::Zeros][coin(seed, file) as usize % 3],
+                        Data::Some(seed) => {
+                            [Data::Old, Data::New, Data::Zeros][coin(seed, file) as usize % 3]
+                        }
                         other => other,
                     };
                     let mut content = if choice == Data::New { new.clone() } else { safe.clone() };
