@@ -3,6 +3,7 @@
 use crate::error::ReportError;
 use crate::human::HumanScore;
 use crate::palette::{Palette, Style};
+use crate::reference::{self, Mark, ReferenceScores};
 use crate::run::{AgentRun, AgentStatus, Run};
 use crate::stats;
 use crate::summary::{Comparison, Improvement, Row};
@@ -35,6 +36,8 @@ pub(crate) struct Task<'a> {
     pub hour_grid: Vec<u64>,
     pub frames_per_step: u64,
     pub human: Option<&'static HumanScore>,
+    /// Scores that are drawn beside the curves.
+    pub marks: Vec<Mark>,
     /// What frozen games are here, in words, if there were any.
     pub frozen_games: Option<String>,
     /// Whether some of them were played by the averaged model.
@@ -126,7 +129,11 @@ impl<'a> Agent<'a> {
 }
 
 /// Groups and merges runs and computes all results.
-pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec<Task<'a>>, ReportError> {
+pub(crate) fn analyse<'a>(
+    runs: &'a [Run],
+    baseline: Option<&str>,
+    references: &[ReferenceScores],
+) -> Result<Vec<Task<'a>>, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::Empty);
     }
@@ -139,7 +146,7 @@ pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec
     let palette = Palette::new(&names);
     merge::experiments(runs)
         .into_iter()
-        .map(|experiment| analyse_task(experiment, &palette, baseline))
+        .map(|experiment| analyse_task(experiment, &palette, baseline, references))
         .collect()
 }
 
@@ -147,6 +154,7 @@ fn analyse_task<'a>(
     experiment: merge::Experiment<'a>,
     palette: &Palette,
     baseline: Option<&str>,
+    references: &[ReferenceScores],
 ) -> Result<Task<'a>, ReportError> {
     let merge::Experiment { slug, runs } = experiment;
     let merge_notes = merge::check(&runs)?;
@@ -186,6 +194,7 @@ fn analyse_task<'a>(
         profile: scores::task_profile(&rows),
         frozen_games: frozen::words(&runs),
         both_models: frozen::both_models(&runs),
+        marks: reference::marks(&runs, references, human),
         slug,
         merge_notes,
         grid,

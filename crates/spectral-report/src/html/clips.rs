@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
 use crate::error::ReportError;
-use crate::format::number;
+use crate::format::{list, number};
 use crate::run::AgentRun;
-use crate::stats::{final_score, mean};
+use crate::stats::{final_score, median, nearest_to_median};
 
 /// The largest film that is embedded, and the most bytes of films in one page.
 const MAX_CLIP_BYTES: u64 = 3 << 20;
@@ -20,7 +20,7 @@ const MAX_PAGE_BYTES: u64 = 24 << 20;
 pub(crate) struct Clips(BTreeMap<PathBuf, Option<String>>);
 
 impl Clips {
-    /// Reads one film per agent and task: that of its most typical seed.
+    /// Reads one film per agent and task: that of the seed nearest to the median.
     pub(crate) fn read(tasks: &[Task<'_>]) -> Result<Self, ReportError> {
         let mut clips = BTreeMap::new();
         let mut total = 0;
@@ -54,9 +54,9 @@ impl Clips {
                 too_large.push(path.display().to_string());
                 continue;
             };
-            let mean = task.row(&agent.name).filter(|row| row.per_seed.len() > 1).and_then(|row| row.mean);
-            let beside =
-                mean.map_or_else(String::new, |mean| format!(" (the agent’s mean: {})", number(mean)));
+            let median = Some(scores(agent)).filter(|scores| scores.len() > 1).and_then(median_of);
+            let beside = median
+                .map_or_else(String::new, |median| format!(" (the agent’s median: {})", number(median)));
             let score = final_score(&run.episodes, run.frames)
                 .map_or_else(String::new, |score| format!("; final score {}{beside}", number(score)));
             writeln!(
@@ -73,16 +73,19 @@ impl Clips {
         if films.is_empty() && too_large.is_empty() {
             return String::new();
         }
-        // A single filmed seed need not be typical, and the reader should know that.
-        let chosen =
-            task.agents.iter().any(|agent| agent.runs().filter(|run| run.clip.is_some()).count() > 1);
-        let which = if chosen {
-            "of the seeds that were filmed, the one nearest to the agent’s mean final score"
-        } else {
-            "the one seed that was filmed, typical or not: compare its final score with the agent’s mean"
+        // A single filmed seed need not be the median one, and the reader should know that.
+        let untypical: Vec<String> =
+            task.agents.iter().filter(|agent| !is_median(agent)).map(|agent| agent.name.clone()).collect();
+        let exception = match untypical.as_slice() {
+            [] => String::new(),
+            names => format!(
+                " That seed was not filmed of {}: the film is of the filmed seed nearest to it, typical or not.",
+                escape(&list(names))
+            ),
         };
         let mut text = format!(
-            "<h3>At play</h3>\n<p class=\"caption\">Each agent’s trained network at play; {which}.</p>\n"
+            "<h3>At play</h3>\n<p class=\"caption\">Each agent’s trained network at play, with its median seed by final \
+             score.{exception}</p>\n"
         );
         if !films.is_empty() {
             write!(text, "<div class=\"clips\">\n{films}</div>\n").ok();
@@ -95,16 +98,40 @@ impl Clips {
     }
 }
 
-/// Of an agent's seeds that have a film, the one whose final score is nearest to the mean of all its seeds.
+/// An agent's seeds with their final scores: the finished ones, if there are any.
+fn scores<'a>(agent: &Agent<'a>) -> Vec<(&'a AgentRun, Option<f64>)> {
+    let runs = if agent.finished.is_empty() { &agent.unfinished } else { &agent.finished };
+    runs.iter().map(|run| (*run, final_score(&run.episodes, run.frames))).collect()
+}
+
+fn median_of(scores: Vec<(&AgentRun, Option<f64>)>) -> Option<f64> {
+    median(scores.into_iter().filter_map(|(_, score)| score).collect())
+}
+
+/// Of an agent's seeds that have a film, the one whose final score is nearest to the median of all its seeds.
 fn typical<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, PathBuf)> {
-    let scores: Vec<f64> = agent.runs().filter_map(|run| final_score(&run.episodes, run.frames)).collect();
-    let centre = mean(&scores).unwrap_or(0.0);
+    let centre = median_of(scores(agent)).unwrap_or(0.0);
     let distance =
         |run: &AgentRun| (final_score(&run.episodes, run.frames).unwrap_or(f64::INFINITY) - centre).abs();
     agent
         .runs()
         .filter_map(|run| Some((run, run.clip.clone()?)))
         .min_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))
+}
+
+/// Whether an agent's film is of its median seed, or it has none.
+fn is_median(agent: &Agent<'_>) -> bool {
+    let Some((filmed, _)) = typical(agent) else { return true };
+    let seeds = scores(agent);
+    let values: Vec<Option<f64>> = seeds.iter().map(|(_, score)| *score).collect();
+    nearest_to_median(&values).is_some_and(|at| {
+        // Of an even number of seeds, two are equally near.
+        let nearest = seeds[at].1;
+        let centre = median_of(seeds.clone()).unwrap_or(0.0);
+        let own = final_score(&filmed.episodes, filmed.frames);
+        let distance = |score: Option<f64>| score.map_or(f64::INFINITY, |score| (score - centre).abs());
+        distance(own) <= distance(nearest)
+    })
 }
 
 /// RFC 4648, with padding.

@@ -7,12 +7,14 @@ use serde::Serialize;
 use crate::run::Episode;
 
 mod aggregate;
+mod binomial;
 mod student;
 
 pub use aggregate::{
     aggregate_mean, aggregate_median, interquartile_mean, optimality_gap, performance_profile,
-    probability_of_improvement, profile_band, stratified_interval, stratified_pair_interval,
+    probability_of_improvement, profile_band, stratified_interval,
 };
+pub use binomial::{binomial_interval, improvement_interval};
 pub use student::{cautious_difference, cautious_mean, t_critical, t_interval, welch_interval};
 
 /// Momentum of the moving average over episodes, as the paper's authors draw their curves.
@@ -22,6 +24,8 @@ pub const MOMENTUM: f64 = 0.98;
 pub const FINAL_PART: u64 = 10;
 /// The fewest episodes that a first score is taken over, where there are that many.
 pub const FIRST_EPISODES: usize = 20;
+/// The level of every interval and band that a report shows or rests on.
+pub const LEVEL: f64 = 0.95;
 /// Below this many seeds a report warns.
 pub const FEW_SEEDS: usize = 5;
 
@@ -116,6 +120,26 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Which of these scores is nearest to their median, the first of several that are; `None` if none of them exists.
+///
+/// ```
+/// use spectral_report::stats::nearest_to_median;
+/// assert_eq!(nearest_to_median(&[Some(9.0), None, Some(1.0), Some(5.0)]), Some(3));
+/// assert_eq!(nearest_to_median(&[None]), None);
+/// ```
+pub fn nearest_to_median(scores: &[Option<f64>]) -> Option<usize> {
+    let median = median(scores.iter().flatten().copied().collect())?;
+    let distance = |at: &usize| scores[*at].map_or(f64::INFINITY, |score| (score - median).abs());
+    let present = (0..scores.len()).filter(|at| scores[*at].is_some());
+    present.min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+/// The median; `None` of nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty()).then(|| percentile(&values, 0.5))
+}
+
 /// The `share` quantile (0 to 1) of values sorted in ascending order, with linear interpolation between neighbours.
 ///
 /// # Panics
@@ -177,17 +201,15 @@ pub fn difference_interval(first: &[f64], second: &[f64], level: f64) -> Option<
     Some(central(first.iter().zip(&second).map(|(a, b)| a - b).collect(), level))
 }
 
-/// Standard deviation of the bootstrapped mean; `None` for fewer than two values.
-pub fn bootstrap_deviation(values: &[f64]) -> Option<f64> {
+/// The interval of the mean at one point of a curve: as [`mean_interval`], from fewer resamples, because a figure has many
+/// points.
+fn band(values: &[f64]) -> Option<Interval> {
     if values.len() < 2 {
         return None;
     }
     // The same draws at every point of a curve, so that a band is as smooth as the curves it is made of.
     let mut generator = Generator::new(RESAMPLING_SEED);
-    let means = bootstrap_means(values, BAND_RESAMPLES, &mut generator);
-    let centre = means.iter().sum::<f64>() / means.len() as f64;
-    let variance = means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / means.len() as f64;
-    Some(variance.sqrt())
+    Some(central(bootstrap_means(values, BAND_RESAMPLES, &mut generator), LEVEL))
 }
 
 /// The frame after which the last tenth of `frames` begins.
@@ -233,9 +255,9 @@ pub struct CurvePoint {
     pub frame: u64,
     /// Mean over the seeds that have a value here.
     pub mean: f64,
-    /// Mean less one bootstrapped standard deviation; the mean itself for a single seed.
+    /// Lower end of the mean's 95% bootstrap interval; the mean itself for a single seed.
     pub low: f64,
-    /// Mean plus one bootstrapped standard deviation; the mean itself for a single seed.
+    /// Upper end of that interval; the mean itself for a single seed.
     pub high: f64,
     /// How many seeds have a value here.
     pub seeds: usize,
@@ -260,14 +282,8 @@ pub fn curve_over_seeds(grid: &[u64], curves: &[Vec<Option<f64>>]) -> Vec<CurveP
     for (at, &frame) in grid.iter().enumerate() {
         let values: Vec<f64> = curves.iter().filter_map(|curve| curve[at]).collect();
         if let Some(mean) = mean(&values) {
-            let spread = bootstrap_deviation(&values).unwrap_or(0.0);
-            points.push(CurvePoint {
-                frame,
-                mean,
-                low: mean - spread,
-                high: mean + spread,
-                seeds: values.len(),
-            });
+            let band = band(&values).unwrap_or(Interval { low: mean, high: mean });
+            points.push(CurvePoint { frame, mean, low: band.low, high: band.high, seeds: values.len() });
         }
     }
     points
