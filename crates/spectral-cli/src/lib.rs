@@ -24,6 +24,7 @@ mod spectrum_screen;
 mod table;
 mod typed;
 
+pub use commands::report::references;
 pub use spectral_train::registry::Registry;
 
 use clap::Parser;

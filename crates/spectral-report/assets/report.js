@@ -70,13 +70,13 @@ window.addEventListener("error", (event) => {
         for (const one of data.seeds ?? []) if (single.has(one.seed)) seedLine(svg, data, one);
       }
     }
-    for (const button of document.querySelectorAll(".seeds button")) {
+    for (const button of document.querySelectorAll(".single button")) {
       const seed = button.dataset.seed;
       const pressed = seed === "all" ? single.size === every.size : single.has(seed);
       button.setAttribute("aria-pressed", String(pressed));
     }
   };
-  for (const group of document.querySelectorAll(".seeds")) {
+  for (const group of document.querySelectorAll(".single")) {
     group.hidden = every.size === 0;
     for (const button of group.querySelectorAll("button")) {
       button.addEventListener("click", () => {

@@ -87,7 +87,7 @@ pub(crate) fn improvements(
     let ticks = (0..=2).map(|k| (f64::from(k) / 2.0, format!("{}%", 50 * k)));
     let plot = Plot {
         left: origin.0 + 16.0 + text::SYSTEM_FONT_ALLOWANCE * widest,
-        right: origin.0 + PANEL.0 - 122.0,
+        right: origin.0 + PANEL.0 - 134.0,
         top: origin.1 + 16.0,
         bottom: origin.1 + 16.0 + ROW * improvements.len() as f64,
         x: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: ticks.collect() },

@@ -44,15 +44,15 @@ pub(crate) fn sentence(task: &Task<'_>) -> String {
     let groups = groups(task);
     let when = at_the_end(task);
     let explored = match groups.as_slice() {
-        [] => "These are training scores, exploration included; the runs do not record ε.".to_owned(),
-        [(value, _)] => format!(
-            "These are training scores, exploration included: {when} ε, the share of random actions, was {value}."
-        ),
+        [] => "Agents explored while they trained; the runs do not record ε.".to_owned(),
+        [(value, _)] => {
+            format!("Agents explored while they trained: {when} ε, the share of random actions, was {value}.")
+        }
         several => {
             let each: Vec<String> =
                 several.iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
             format!(
-                "These are training scores, exploration included: {when} ε, the share of random actions, was {}.",
+                "Agents explored while they trained: {when} ε, the share of random actions, was {}.",
                 list(&each)
             )
         }

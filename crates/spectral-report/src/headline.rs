@@ -73,6 +73,7 @@ fn clearly_above(best: &Row, other: &Row) -> bool {
 fn of_several(tasks: &[Task<'_>]) -> String {
     let mut winners: Vec<(&str, Vec<String>)> = Vec::new();
     let mut silent = 0;
+    let (mut contested, mut all_clear) = (false, true);
     for task in tasks {
         let rows = measured(task);
         let Some((best, others)) = rows.split_first() else {
@@ -80,12 +81,12 @@ fn of_several(tasks: &[Task<'_>]) -> String {
             continue;
         };
         let twice = tasks.iter().filter(|other| other.name == task.name).count() > 1;
-        let clearly = match others.iter().all(|other| clearly_above(best, other)) {
-            true if !others.is_empty() => ", clearly",
-            _ => "",
-        };
+        let unclear = others.iter().any(|other| !clearly_above(best, other));
+        contested |= !others.is_empty();
+        all_clear &= !unclear;
         let score = best.mean.map_or_else(String::new, number);
-        let won = format!("{} ({score}{clearly})", name_of(task, twice));
+        let doubt = if unclear { ", not clearly" } else { "" };
+        let won = format!("{} ({score}{doubt})", name_of(task, twice));
         match winners.iter_mut().find(|(name, _)| *name == best.agent) {
             Some((_, tasks)) => tasks.push(won),
             None => winners.push((&best.agent, vec![won])),
@@ -111,8 +112,11 @@ fn of_several(tasks: &[Task<'_>]) -> String {
             false => format!("{agent} on {}", won.len()),
         })
         .collect();
+    let clearly = if contested && all_clear { ", clearly above all others" } else { "" };
     match named {
-        true => format!("Highest mean score: {}{unfinished}.", each.join("; ")),
-        false => format!("Of {} tasks, the highest mean score: {}{unfinished}.", tasks.len(), list(&each)),
+        true => format!("Highest mean score: {}{clearly}{unfinished}.", list(&each)),
+        false => {
+            format!("Highest mean score, of {} tasks: {}{clearly}{unfinished}.", tasks.len(), list(&each))
+        }
     }
 }

@@ -22,7 +22,35 @@ pub struct ReferenceScores {
     pub settings: BTreeMap<String, String>,
 }
 
+/// Settings that change what is seen, or the size of rewards, but not the plain score.
+const INDIFFERENT: [&str; 2] = ["observation", "reward_scale"];
+
 impl ReferenceScores {
+    /// Scores that hold with a task's default settings.
+    ///
+    /// ```
+    /// use spectral_report::ReferenceScores;
+    /// let defaults = [("observation", "auto"), ("frame_skip", "1")];
+    /// let scores = ReferenceScores::new("my-pong", -11.3, Some(21.0), "exact optimum", defaults);
+    /// assert_eq!(scores.settings.keys().collect::<Vec<_>>(), ["frame_skip"], "how a task is seen changes no score");
+    /// ```
+    pub fn new<'s>(
+        task: &str,
+        random: f64,
+        best: Option<f64>,
+        best_is: &str,
+        defaults: impl IntoIterator<Item = (&'s str, &'s str)>,
+    ) -> Self {
+        let relevant = defaults.into_iter().filter(|(key, _)| !INDIFFERENT.contains(key));
+        ReferenceScores {
+            task: task.to_owned(),
+            random,
+            best,
+            best_is: best_is.to_owned(),
+            settings: relevant.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        }
+    }
+
     fn hold_for(&self, run: &Run) -> bool {
         self.task == run.task
             && self.settings.iter().all(|(key, value)| {

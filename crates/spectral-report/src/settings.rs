@@ -35,7 +35,10 @@ impl<'a> Settings<'a> {
         };
         let codecs =
             sources.iter().map(|(_, run)| Some(run.codec.as_str()).filter(|codec| !codec.is_empty()));
-        settings.sort("codec", codecs.collect());
+        // An agent that is called like its codec says so already.
+        if sources.iter().any(|(agent, run)| agent.name != run.codec) {
+            settings.sort("codec", codecs.collect());
+        }
         // Seeds have a row of their own: a single one would stand for all.
         let keys: BTreeSet<&'a str> = sources
             .iter()

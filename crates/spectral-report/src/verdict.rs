@@ -319,8 +319,11 @@ fn higher(better: &str, first: &[f64], worse: &str, second: &[f64]) -> Check {
     } else if interval.high < 0.0 {
         Check::new(Verdict::Differ, format!("{better} ends below {worse} by {by} ({details})"))
     } else {
-        let reason =
-            format!("{better} and {worse} cannot be told apart: the difference’s {details}, includes zero");
+        let reason = format!(
+            "{better} and {worse} cannot be told apart: the difference’s {} includes zero (probability of improvement {})",
+            range(interval),
+            chance(first, second)
+        );
         Check::new(Verdict::Undecided, reason)
     }
 }

@@ -137,7 +137,7 @@ fn the_page_opens_from_disk_without_an_error_and_answers_the_hand() {
         assert_eq!(dom.matches("data-figure=\"td-error\"").count(), 4, "one panel per agent");
         assert_eq!(dom.matches("class=\"final\"").count(), 2, "one table per task");
         let tip = attribute(&dom, "data-seen-tip");
-        for part in ["frames", "spectral", "popart", "2 seeds", "3 seeds", "±"] {
+        for part in ["frames", "spectral", "popart", "2 seeds", "3 seeds", " to "] {
             assert!(tip.contains(part), "{part} is missing in the tooltip: {tip}");
         }
         assert!(!attribute(&dom, "data-seen-tip-without").contains("popart"));

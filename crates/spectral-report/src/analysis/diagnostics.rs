@@ -101,8 +101,8 @@ pub(super) fn panels(seeds: &[&AgentRun], grid: &[u64]) -> Vec<Panel> {
         }
     }
     let title = "μ and σ of the targets";
-    let meaning = "The running mean μ and the running spread σ of the targets, by which this codec normalises them. The scale \
-                   is symmetric logarithmic.";
+    let meaning =
+        "The running mean μ and the running spread σ of the targets, by which this codec normalises them.";
     push(
         &mut panels,
         Panel { key: "popart", title, meaning, scale: Scale::Symlog, grid: coarse, series, spectrum: false },

@@ -10,7 +10,7 @@ use crate::canvas::escape;
 use crate::error::ReportError;
 use crate::format::{list, number};
 use crate::run::AgentRun;
-use crate::stats::{final_score, median, nearest_to_median};
+use crate::stats::{final_score, median_place};
 
 /// The largest film that is embedded, and the most bytes of films in one page.
 const MAX_CLIP_BYTES: u64 = 3 << 20;
@@ -98,40 +98,35 @@ impl Clips {
     }
 }
 
-/// An agent's seeds with their final scores: the finished ones, if there are any.
-fn scores<'a>(agent: &Agent<'a>) -> Vec<(&'a AgentRun, Option<f64>)> {
+/// An agent's median seed by final score and that score: of the finished seeds, if there are any.
+fn median<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, f64)> {
     let runs = if agent.finished.is_empty() { &agent.unfinished } else { &agent.finished };
-    runs.iter().map(|run| (*run, final_score(&run.episodes, run.frames))).collect()
+    let scores: Vec<Option<f64>> =
+        runs.iter().map(|run| final_score(&run.episodes, run.frames)).collect();
+    let place = median_place(&scores)?;
+    Some((runs[place], scores[place]?))
 }
 
-fn median_of(scores: Vec<(&AgentRun, Option<f64>)>) -> Option<f64> {
-    median(scores.into_iter().filter_map(|(_, score)| score).collect())
-}
-
-/// Of an agent's seeds that have a film, the one whose final score is nearest to the median of all its seeds.
+/// The film of the median seed, or of the filmed seed whose final score is nearest to its.
 fn typical<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, PathBuf)> {
-    let centre = median_of(scores(agent)).unwrap_or(0.0);
-    let distance =
-        |run: &AgentRun| (final_score(&run.episodes, run.frames).unwrap_or(f64::INFINITY) - centre).abs();
+    let median = median(agent);
+    let distance = |run: &AgentRun| match (median, final_score(&run.episodes, run.frames)) {
+        (Some((middle, _)), _) if std::ptr::eq(middle, run) => -1.0,
+        (Some((_, middle)), Some(score)) => (score - middle).abs(),
+        _ => f64::INFINITY,
+    };
     agent
         .runs()
         .filter_map(|run| Some((run, run.clip.clone()?)))
         .min_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))
 }
 
-/// Whether an agent's film is of its median seed, or it has none.
+/// Whether an agent's film is of its median seed, or there is none to be had.
 fn is_median(agent: &Agent<'_>) -> bool {
-    let Some((filmed, _)) = typical(agent) else { return true };
-    let seeds = scores(agent);
-    let values: Vec<Option<f64>> = seeds.iter().map(|(_, score)| *score).collect();
-    nearest_to_median(&values).is_some_and(|at| {
-        // Of an even number of seeds, two are equally near.
-        let nearest = seeds[at].1;
-        let centre = median_of(seeds.clone()).unwrap_or(0.0);
-        let own = final_score(&filmed.episodes, filmed.frames);
-        let distance = |score: Option<f64>| score.map_or(f64::INFINITY, |score| (score - centre).abs());
-        distance(own) <= distance(nearest)
-    })
+    match (typical(agent), median(agent)) {
+        (Some((filmed, _)), Some((middle, _))) => std::ptr::eq(filmed, middle),
+        _ => true,
+    }
 }
 
 /// RFC 4648, with padding.

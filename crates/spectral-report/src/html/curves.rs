@@ -25,7 +25,7 @@ pub(super) fn curves(task: &Task<'_>) -> String {
         |words: Option<String>| words.map_or_else(String::new, |words| format!(" {}", escape(&words)));
     writeln!(
         text,
-        "<p class=\"caption\">Smoothed score, mean over {}; bands are intervals of that mean.{}{} {} Click an agent to hide \
+        "<p class=\"caption\">Smoothed training score, mean over {}; bands are intervals of that mean.{}{} {} Click an agent to hide \
          it.</p>",
         task.averaged_seeds(),
         spaced(reference::words(&task.marks)),
@@ -76,7 +76,7 @@ fn seed_buttons(task: &Task<'_>) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "<div class=\"seeds\" role=\"group\" aria-label=\"Single seeds\" hidden><span>single seeds</span>\n\
+        "<div class=\"single\" role=\"group\" aria-label=\"Single seeds\" hidden><span>single seeds</span>\n\
          <button type=\"button\" data-seed=\"all\" aria-pressed=\"false\">all</button>\n",
     );
     for seed in seeds.iter().take(MOST_SEED_BUTTONS) {

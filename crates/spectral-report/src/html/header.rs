@@ -146,7 +146,7 @@ pub(super) fn runs_table(tasks: &[Task<'_>]) -> String {
 
 pub(super) fn footer(tasks: &[Task<'_>]) -> String {
     let scores = frozen_words::scores_note(tasks).unwrap_or_else(|| {
-        "Scores are of training episodes, exploration included; there was no separate evaluation.".to_owned()
+        "Scores are of training episodes, exploration included; there is no separate evaluation.".to_owned()
     });
     format!(
         "<footer>\n<p>{scores} Frames are emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \

@@ -24,7 +24,8 @@ pub(super) fn section(tasks: &[Task<'_>]) -> String {
     )
     .ok();
     text.push_str(&legend(&agents(tasks)));
-    text.push_str("</div>\n<div class=\"trio\">\n");
+    let few = if tasks.len() == 2 { " pair" } else { "" };
+    writeln!(text, "</div>\n<div class=\"trio{few}\">").ok();
     for task in tasks {
         let (width, height) = Format::Panel.size();
         let mut canvas = SvgCanvas::new(width, height, true);

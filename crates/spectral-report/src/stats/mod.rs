@@ -120,24 +120,19 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Which of these scores is nearest to their median, the first of several that are; `None` if none of them exists.
+/// Which of these scores is the median, the lower one of two in the middle; `None` if none of them exists.
 ///
 /// ```
-/// use spectral_report::stats::nearest_to_median;
-/// assert_eq!(nearest_to_median(&[Some(9.0), None, Some(1.0), Some(5.0)]), Some(3));
-/// assert_eq!(nearest_to_median(&[None]), None);
+/// use spectral_report::stats::median_place;
+/// assert_eq!(median_place(&[Some(9.0), None, Some(1.0), Some(5.0)]), Some(3));
+/// assert_eq!(median_place(&[Some(9.0), Some(1.0)]), Some(1));
+/// assert_eq!(median_place(&[None]), None);
 /// ```
-pub fn nearest_to_median(scores: &[Option<f64>]) -> Option<usize> {
-    let median = median(scores.iter().flatten().copied().collect())?;
-    let distance = |at: &usize| scores[*at].map_or(f64::INFINITY, |score| (score - median).abs());
-    let present = (0..scores.len()).filter(|at| scores[*at].is_some());
-    present.min_by(|a, b| distance(a).total_cmp(&distance(b)))
-}
-
-/// The median; `None` of nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| percentile(&values, 0.5))
+pub fn median_place(scores: &[Option<f64>]) -> Option<usize> {
+    let mut places: Vec<(f64, usize)> =
+        scores.iter().enumerate().filter_map(|(place, score)| Some(((*score)?, place))).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.get(places.len().saturating_sub(1) / 2).map(|(_, place)| *place)
 }
 
 /// The `share` quantile (0 to 1) of values sorted in ascending order, with linear interpolation between neighbours.

@@ -6,7 +6,7 @@ use crate::film::Film;
 use spectral_env::Picture;
 use spectral_train::devices::DeviceChoice;
 use spectral_train::eval::Player;
-use spectral_report::stats::{final_score, nearest_to_median};
+use spectral_report::stats::{final_score, median_place};
 use spectral_report::{AgentRun, AgentStatus, Run};
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
@@ -22,8 +22,8 @@ const FPS: u32 = 30;
 const EPSILON: f64 = 0.001;
 const SEED: u64 = 1;
 
-/// Makes the films that are not there yet, in `clips/` of each run directory: of each agent's seed nearest to the median of
-/// its final scores, which the report shows.
+/// Makes the films that are not there yet, in `clips/` of each run directory: of each agent's median seed by final score,
+/// which the report shows.
 pub fn record(runs: &mut [Run], registry: &Registry) -> Result<(), Failure> {
     for (run, agent) in medians(runs) {
         if interrupt().is_cancelled() {
@@ -55,7 +55,7 @@ fn medians(runs: &[Run]) -> Vec<(usize, usize)> {
         places.sort_by_key(|place| agent(*place).seed);
         let score = |place: &(usize, usize)| final_score(&agent(*place).episodes, agent(*place).frames);
         let scores: Vec<Option<f64>> = places.iter().map(score).collect();
-        nearest_to_median(&scores).map(|at| places[at])
+        median_place(&scores).map(|at| places[at])
     };
     groups.into_iter().filter_map(|(_, places)| median(places)).collect()
 }

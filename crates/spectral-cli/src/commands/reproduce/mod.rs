@@ -7,7 +7,7 @@ mod list;
 use super::cluster;
 use super::experiment::{Made, Making, exit_code, remove_temporaries};
 use super::notes;
-use super::report::print_summary;
+use super::report::{print_summary, references};
 use crate::args::ReproduceArgs;
 use crate::failure::{DATA, Failure, INTERRUPTED, SUCCESS};
 use spectral_cluster::Kind;
@@ -88,6 +88,7 @@ fn draw(
         baseline: Some("spectral".into()),
         claims,
         notes: notes(experiment, registry)?.into_iter().chain(notes::on_missing(experiment, index)).collect(),
+        references: references(registry),
         ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, making.table.json)
