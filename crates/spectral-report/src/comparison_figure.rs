@@ -52,7 +52,7 @@ pub(crate) fn profile(
         if !upper.is_empty() {
             let mut band = steps(&plot, &profile.thresholds, &upper);
             band.extend(steps(&plot, &profile.thresholds, &lower).into_iter().rev());
-            canvas.polygon(&band, paint, 0.13);
+            canvas.polygon(&band, paint, 0.07);
         }
         let points = steps(&plot, &profile.thresholds, &line.share);
         canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(style.dash));

@@ -110,20 +110,24 @@ fn kept_probabilities_follow_from_kept_scores() {
             let key = (fields[0].to_owned(), fields[3].to_owned());
             scores.entry(key).or_default().push(fields[9].parse().unwrap());
         }
-        for line in fs::read_to_string(results.join(folder).join("improvement.csv")).unwrap().lines().skip(1) {
+        for line in fs::read_to_string(results.join(folder).join("improvement.csv")).unwrap().lines().skip(1)
+        {
             let fields: Vec<&str> = line.split(',').collect();
             let of = |agent: &str| &scores[&(fields[0].to_owned(), agent.to_owned())];
             let (own, other) = (of(fields[3]), of(fields[4]));
             let point = probability_of_improvement(&[own.clone()], &[other.clone()]).unwrap();
             let range = improvement_interval(own, other, LEVEL).unwrap();
             let kept: Vec<f64> = fields[5..8].iter().map(|field| field.parse().unwrap()).collect();
-            let off = [point, range.low, range.high].iter().zip(&kept).map(|(a, b)| (a - b).abs());
+            let off = [point, range.low, range.high].into_iter().zip(&kept).map(|(a, b)| (a - b).abs());
             if off.fold(0.0, f64::max) > 1e-9 {
                 unlike.push(format!("{folder}: {line}"));
             }
         }
     }
-    assert!(unlike.is_empty(), "improvement.csv says what does not follow from seeds.csv, below results/: {unlike:?}");
+    assert!(
+        unlike.is_empty(),
+        "improvement.csv says what does not follow from seeds.csv, below results/: {unlike:?}"
+    );
 }
 
 #[test]

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use spectral_report::Episode;
 use spectral_report::stats::{
     Generator, Interval, LEVEL, binomial_interval, curve_over_seeds, difference_interval, final_score,
-    final_window, first_score, frame_grid, improvement_interval, interpolate, mean_interval,
-    median_place, percentile, probability_of_improvement, resample, seed_curve, smooth,
+    final_window, first_score, frame_grid, improvement_interval, interpolate, mean_interval, median_place,
+    percentile, probability_of_improvement, resample, seed_curve, smooth,
 };
 use synthetic::Noise;
 

@@ -20,7 +20,7 @@ const MAX_PAGE_BYTES: u64 = 24 << 20;
 pub(crate) struct Clips(BTreeMap<PathBuf, Option<String>>);
 
 impl Clips {
-    /// Reads one film per agent and task: that of the seed nearest to the median.
+    /// Reads one film per agent and task: that of its median seed, or of the filmed seed nearest to it.
     pub(crate) fn read(tasks: &[Task<'_>]) -> Result<Self, ReportError> {
         let mut clips = BTreeMap::new();
         let mut total = 0;
@@ -54,9 +54,12 @@ impl Clips {
                 too_large.push(path.display().to_string());
                 continue;
             };
-            let median = Some(scores(agent)).filter(|scores| scores.len() > 1).and_then(median_of);
-            let beside = median
-                .map_or_else(String::new, |median| format!(" (the agent’s median: {})", number(median)));
+            let beside = match median(agent) {
+                Some((middle, score)) if !std::ptr::eq(middle, run) => {
+                    format!(" (the median: {})", number(score))
+                }
+                _ => String::new(),
+            };
             let score = final_score(&run.episodes, run.frames)
                 .map_or_else(String::new, |score| format!("; final score {}{beside}", number(score)));
             writeln!(
@@ -101,8 +104,7 @@ impl Clips {
 /// An agent's median seed by final score and that score: of the finished seeds, if there are any.
 fn median<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, f64)> {
     let runs = if agent.finished.is_empty() { &agent.unfinished } else { &agent.finished };
-    let scores: Vec<Option<f64>> =
-        runs.iter().map(|run| final_score(&run.episodes, run.frames)).collect();
+    let scores: Vec<Option<f64>> = runs.iter().map(|run| final_score(&run.episodes, run.frames)).collect();
     let place = median_place(&scores)?;
     Some((runs[place], scores[place]?))
 }

@@ -87,12 +87,7 @@ fn names(sweep: &Sweep) -> String {
 }
 
 /// Writes the report with the table and figures of the sweep beside it, and prints the table.
-fn report(
-    making: &Making<'_>,
-    sweep: &Sweep,
-    index: &RunIndex,
-    registry: &Registry,
-) -> Result<(), Failure> {
+fn report(making: &Making<'_>, sweep: &Sweep, index: &RunIndex, registry: &Registry) -> Result<(), Failure> {
     let runs = making.read(&sweep.experiment, index)?;
     let folder = making.out.join("report");
     remove_temporaries(&folder);
