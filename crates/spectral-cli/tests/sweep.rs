@@ -174,6 +174,7 @@ fn interrupted_and_killed_it_goes_on_to_the_same_bits() {
     assert_eq!(table(&cut), table(&whole));
 }
 
+#[cfg(unix)]
 fn frames_of(place: &Place) -> u64 {
     let runs = place.path("out/runs");
     run_directories(&runs).iter().map(|run| frames(&runs.join(run))).sum()

@@ -4,7 +4,6 @@
 mod client;
 
 use client::*;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +21,8 @@ fn threads() -> usize {
 #[cfg(target_os = "linux")]
 #[test]
 fn all_threads_end_and_streams_say_goodbye() {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (server, page) = serve();
     let port = server.port();

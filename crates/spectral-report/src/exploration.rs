@@ -90,7 +90,7 @@ pub(crate) fn warning(task: &Task<'_>) -> Option<String> {
     };
     Some(format!(
         "At the end ε{who} was still {}: so many of the actions were random, and training scores hide what was learned. \
-         Train for longer, or see how the models play without exploration with `spectral eval`.",
+         Train for longer, or see how the models play without exploration (spectral eval).",
         epsilon(highest)
     ))
 }

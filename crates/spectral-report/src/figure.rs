@@ -356,8 +356,7 @@ pub(crate) fn beyond_the_axis(task: &Task<'_>) -> Option<String> {
     let axis = curve_axis(task, Clock::Frames, 6);
     let beyond = task.marks.iter().filter(|mark| !axis.holds(mark.value));
     let beyond: Vec<String> = beyond.map(|mark| mark.label.to_owned()).collect();
-    let verb = if beyond.len() == 1 { "lies" } else { "lie" };
-    (!beyond.is_empty()).then(|| format!("{} {verb} beyond the axis.", list(&beyond)))
+    (!beyond.is_empty()).then(|| format!("Beyond the axis: {}.", list(&beyond)))
 }
 
 /// The axis that all final scores of a task share.

@@ -85,7 +85,11 @@ fn of_several(tasks: &[Task<'_>]) -> String {
         contested |= !others.is_empty();
         all_clear &= !unclear;
         let score = best.mean.map_or_else(String::new, number);
-        let doubt = if unclear { ", not clearly" } else { "" };
+        let doubt = match learning(task) {
+            Learning::NotSeen => ", no learning seen",
+            _ if unclear => ", not clearly",
+            _ => "",
+        };
         let won = format!("{} ({score}{doubt})", name_of(task, twice));
         match winners.iter_mut().find(|(name, _)| *name == best.agent) {
             Some((_, tasks)) => tasks.push(won),

@@ -1,6 +1,6 @@
 //! The results of a report as data: the same numbers as in the HTML, for programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -13,7 +13,8 @@ use crate::frozen_words;
 pub struct ReportSummary {
     /// The result in one sentence.
     pub headline: String,
-    /// The HTML report.
+    /// The HTML report. Names that are no UTF-8 cannot be written as JSON; there, what is not has a replacement character.
+    #[serde(serialize_with = "as_text")]
     pub html: PathBuf,
     /// One entry per task.
     pub tasks: Vec<TaskSummary>,
@@ -21,6 +22,10 @@ pub struct ReportSummary {
     pub claims: Vec<Judgement>,
     /// All Atari games together, where there are two or more with human scores.
     pub overall: Option<OverallSummary>,
+}
+
+fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// The results on one task under one protocol and length.

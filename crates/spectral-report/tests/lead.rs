@@ -155,11 +155,11 @@ fn random_and_best_play_are_drawn_where_they_hold() {
     with("frame_skip = 1\nobservation = \"pixels\"\n");
     let (page, markdown, svg) = drawn(21.0);
     let told = "Dotted lines: random play (−11.3) and best play (21.0, exact optimum).";
-    assert!(page.contains(told) && markdown.contains(told) && !page.contains("beyond the axis"));
+    assert!(page.contains(told) && markdown.contains(told) && !page.contains("Beyond the axis"));
     assert!(svg.contains(">random play<") && svg.contains(">best play<"));
     // Too far away to be drawn: said, so that the curves are not squeezed flat.
     let (page, _, svg) = drawn(328_946.0);
-    assert!(page.contains("best play lies beyond the axis.") && !svg.contains(">best play<"));
+    assert!(page.contains("Beyond the axis: best play.") && !svg.contains(">best play<"));
     assert!(svg.contains(">random play<"));
     // Another game, or one that is not known to be the same.
     for settings in ["frame_skip = 4\n", ""] {

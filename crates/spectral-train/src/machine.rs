@@ -87,6 +87,21 @@ pub fn free_disk(_folder: &Path) -> Option<u64> {
     None
 }
 
+/// This machine's name; empty if the system does not say.
+pub fn host_name() -> String {
+    #[cfg(unix)]
+    return rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+/// Gives the calling thread the lowest priority. Where that does not work it has the usual one, which only costs time: only Linux
+/// has a priority for each thread.
+pub(crate) fn give_way() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
 /// Seconds since 1970.
 pub fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
@@ -157,6 +172,13 @@ mod tests {
         put("memory", &[("memory.limit_in_bytes", "500"), ("memory.usage_in_bytes", "900")]);
         assert_eq!(container_memory(&root, "4:cpu,memory:/docker/abc\n"), Some(0), "nothing is left");
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_machine_has_its_name() {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(host_name(), name.trim());
     }
 
     #[test]

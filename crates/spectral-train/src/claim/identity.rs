@@ -1,5 +1,6 @@
 //! Which process this is: on which machine, since when, in whose job.
 
+use crate::machine::host_name;
 use std::env::var;
 use std::fs::read_to_string;
 
@@ -30,7 +31,7 @@ impl Identity {
         };
         let process = std::process::id();
         Identity {
-            host: plain(&host()),
+            host: plain(&host_name()),
             boot: plain(&text("/proc/sys/kernel/random/boot_id")),
             process,
             began: began(process).unwrap_or(0),
@@ -66,13 +67,6 @@ fn began(process: u32) -> Option<u64> {
     let stat = read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The program's name, in brackets, may hold anything.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-fn host() -> String {
-    #[cfg(unix)]
-    return rustix::system::uname().nodename().to_string_lossy().into_owned();
-    #[cfg(not(unix))]
-    var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// The job of Slurm or Ray that these variables of the environment tell of.

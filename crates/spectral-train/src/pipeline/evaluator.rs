@@ -7,6 +7,7 @@ use super::actor_slot::ActorSlot;
 use super::lock;
 use crate::error::TrainError;
 use crate::frozen_games::{FrozenGames, Request, Row};
+use crate::machine::give_way;
 use crate::resolve::ResolvedRun;
 use rayon::ThreadPoolBuilder;
 use std::collections::VecDeque;
@@ -14,10 +15,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-
-/// The lowest priority of a thread on Linux.
-#[cfg(target_os = "linux")]
-const NICEST: i32 = 19;
 
 /// One request, and where its rows belong.
 struct Job {
@@ -160,12 +157,6 @@ impl Shared {
 /// on its core's other hyperthread however nice it is, so most cores are left to the workers.
 fn most_threads(workers: usize, machine: usize) -> usize {
     workers.min(machine / 4).max(1)
-}
-
-/// Gives the calling thread the lowest priority. Where that does not work it has the usual one, which only costs time.
-fn give_way() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, NICEST);
 }
 
 fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

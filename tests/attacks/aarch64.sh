@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Builds tests and the `spectral` command for 64-bit ARM on an x86-64 machine, and runs them under an emulator.
+# Usage: tests/attacks/aarch64.sh [all|tests|demo] [PACKAGE...]. By default it takes all, and the packages named below.
+# Needs Rust with rustup, a network, an emulator (qemu-user 7 or newer), a linker and a C library for ARM; as root on Debian or a
+# relative of it, it installs what is missing. About 15 minutes of two cores, most of which is the emulator's.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+target=aarch64-unknown-linux-gnu
+triple=aarch64-linux-gnu
+begun=$SECONDS
+
+fail() {
+    printf '\ntests/attacks/aarch64.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+say() {
+    printf '\n=== [%4d s] %s\n' $((SECONDS - begun)) "$*"
+}
+
+# install WANTED PACKAGE...: installs Debian's packages where there is no such command or file.
+install() {
+    local wanted=$1
+    shift
+    if [[ -e $wanted ]] || command -v "$wanted" >/dev/null; then
+        return
+    fi
+    if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+        fail "'$wanted' is missing, and only root on a system with apt-get can install it here: install it ($*) and run again"
+    fi
+    apt-get -qq update
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
+    [[ -e $wanted ]] || command -v "$wanted" >/dev/null || fail "apt-get installed $*, but '$wanted' is not found"
+}
+
+# The tests of these packages, documentation's included. Whatever is skipped says so, and is listed in the end.
+test_packages() {
+    local options=() package status=0
+    for package in "${packages[@]}"; do
+        options+=(--package "$package")
+    done
+    # The emulator is slow, and a failure in one program must not hide those of others.
+    RUST_TEST_NOCAPTURE=1 cargo test --release --locked --no-fail-fast --target "$target" "${options[@]}" 2>&1 | tee "$log" || status=$?
+    say "what became of them"
+    awk '/^test result: / { programs++; passed += $4; failed += $6; ignored += $8; filtered += $12 }
+         END { printf "%d programs: %d tests passed, %d failed, %d ignored, %d filtered out\n", programs, passed, failed, ignored, filtered }' "$log"
+    grep -o 'SKIPPED:.*' "$log" | sort | uniq -c || echo "none was skipped"
+    grep -E '^test .* (FAILED|ignored)' "$log" || true
+    ((status == 0)) || fail "tests failed (above)"
+}
+
+# A short run of everything that the command does: training, a report with figures, and playing what was learned.
+demo() {
+    local folder
+    folder=$(mktemp -d)
+    cargo build --release --locked --target "$target" --package spectral-rl-cli
+    emulated() { "${emulator[@]}" "$PWD/target/$target/release/spectral" "$@"; }
+    emulated --version
+    emulated doctor
+    emulated demo --frames 3000 --seeds 1 --out "$folder/demo"
+    rm -rf -- "$folder"
+}
+
+what=${1:-all}
+[[ $# == 0 ]] || shift
+packages=("$@")
+((${#packages[@]} > 0)) || packages=(spectral-rl-core spectral-rl-env spectral-rl-nn spectral-rl-agent spectral-rl-train)
+
+say "tools"
+install qemu-aarch64-static qemu-user-static
+install "$triple-gcc" "gcc-$triple" libc6-dev-arm64-cross
+install "/usr/$triple/lib/libgcc_s.so.1" libgcc-s1-arm64-cross
+[[ -d $(rustc --print sysroot)/lib/rustlib/$target ]] || rustup target add "$target" ||
+    fail "the standard library for $target is missing, and rustup did not add it: 'rustup target add $target'"
+emulator=(qemu-aarch64-static -L "/usr/$triple")
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$triple-gcc
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="${emulator[*]}"
+rustc --version
+qemu-aarch64-static --version | head -n 1
+log=$(mktemp)
+trap 'rm -f -- "$log"' EXIT
+
+case $what in
+all | tests)
+    say "tests of ${packages[*]}"
+    test_packages
+    ;;&
+all | demo)
+    say "spectral demo"
+    demo
+    ;;
+tests) ;;
+*) fail "'$what' is none of all, tests and demo" ;;
+esac
+say "PASSED"
