@@ -25,6 +25,7 @@ mod spectrum_screen;
 mod table;
 mod typed;
 
+pub use commands::report::references;
 pub use spectral_train::registry::Registry;
 
 use clap::Parser;
@@ -46,6 +47,9 @@ pub fn main(registry: Registry) -> ExitCode {
 pub fn run(registry: &Registry, arguments: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
     let words: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     typed::remember(&words);
+    if let Some(commit) = option_env!("SPECTRAL_COMMIT") {
+        spectral_train::run_file::built_from(commit);
+    }
     let arguments = match args::Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(message) => {

@@ -63,8 +63,8 @@ fn a_figure_is_trained_once_then_only_redrawn() {
     assert!(html.contains("Spectral ends above Pop-Art."), "the claim is in the report");
     let runs = snapshot(&place.path("out/runs"));
     let films: Vec<&String> = runs.keys().filter(|name| name.ends_with(".gif")).collect();
-    assert_eq!(films.len(), 4, "one for each task and agent, by the first seed: {films:?}");
-    assert!(films.iter().all(|name| name.ends_with("-s1.gif") && name.contains("/clips/")), "{films:?}");
+    assert_eq!(films.len(), 4, "one for each task and agent: {films:?}");
+    assert!(films.iter().all(|name| name.contains("/clips/")), "{films:?}");
 
     std::fs::remove_dir_all(place.path("out/tiny")).unwrap();
     let again = place.run(&call("")).code(0);

@@ -44,7 +44,7 @@ fn a_sweep_is_trained_once_and_its_table_says_what_was_varied() {
         "5e-4",
         "1e-3",
         "2/2",
-        "90% interval",
+        "95% interval",
         "had no part in the choice",
         "out/report/report.html",
     ] {

@@ -130,8 +130,10 @@ pub fn write_report(
 ) -> PyResult<PathBuf> {
     let write = || {
         let runs = spectral_report::read_runs(&paths)?;
+        let references = spectral_cli::references(&spectral_cli::Registry::default());
+        let baseline = Some(baseline);
         let options =
-            ReportOptions { title, out, baseline: Some(baseline), at_frames, ..ReportOptions::default() };
+            ReportOptions { title, out, baseline, at_frames, references, ..ReportOptions::default() };
         Ok(spectral_report::write_report(&runs, &options)?.html)
     };
     py.detach(write).map_err(raise_report)

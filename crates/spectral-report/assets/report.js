@@ -1,5 +1,6 @@
 "use strict";
-// Three things only: agents switched on and off by the legend, the axis of the curves, and values read at the pointer.
+// Four things only: agents switched on and off by the legend, single seeds drawn, the axis of the curves, and values read
+// at the pointer or by the arrow keys. Without this script the page shows all the same, except single seeds.
 window.addEventListener("error", (event) => {
   document.documentElement.setAttribute("data-error", event.message);
 });
@@ -41,6 +42,54 @@ window.addEventListener("error", (event) => {
       }
     });
   }
+  const figures = [...document.querySelectorAll("figure[data-source]")].map((figure) => ({
+    figure, data: JSON.parse(document.getElementById(figure.dataset.source).textContent),
+  }));
+  // One set of seeds for the whole page, too. Curves of single seeds are drawn when they are first asked for.
+  const every = new Set(figures.flatMap(({ data }) => (data.seeds ?? []).map((one) => one.seed)));
+  const single = new Set();
+  const seedLine = (svg, data, one) => {
+    const [left, top, right, bottom] = svg.dataset.plot.split(" ").map(Number);
+    const points = one.y.map((height, k) =>
+      `${(left + data.x[one.first + k] * (right - left)).toFixed(1)},${(bottom - height / 1000 * (bottom - top)).toFixed(1)}`);
+    const group = document.createElementNS(svg.namespaceURI, "g");
+    group.dataset.agent = one.agent;
+    group.dataset.one = one.seed;
+    group.classList.toggle("off", off.has(one.agent));
+    drawn(group, "polyline", {
+      points: points.join(" "), fill: "none", stroke: one.colour, "stroke-width": 1, "stroke-opacity": 0.75,
+    });
+    drawn(group.firstChild, "title", {}).textContent = one.agent + ", seed " + one.seed;
+    svg.insertBefore(group, svg.querySelector("g[data-agent]"));
+  };
+  const drawSeeds = () => {
+    for (const { figure, data } of figures) {
+      if (!figure.dataset.view) continue;
+      for (const svg of figure.querySelectorAll("svg[data-plot]")) {
+        for (const old of svg.querySelectorAll("g[data-one]")) old.remove();
+        for (const one of data.seeds ?? []) if (single.has(one.seed)) seedLine(svg, data, one);
+      }
+    }
+    for (const button of document.querySelectorAll(".single button")) {
+      const seed = button.dataset.seed;
+      const pressed = seed === "all" ? single.size === every.size : single.has(seed);
+      button.setAttribute("aria-pressed", String(pressed));
+    }
+  };
+  for (const group of document.querySelectorAll(".single")) {
+    group.hidden = every.size === 0;
+    for (const button of group.querySelectorAll("button")) {
+      button.addEventListener("click", () => {
+        const seed = button.dataset.seed;
+        if (seed === "all") {
+          const whole = single.size === every.size;
+          single.clear();
+          if (!whole) for (const one of every) single.add(one);
+        } else if (!single.delete(seed)) single.add(seed);
+        drawSeeds();
+      });
+    }
+  }
   for (const button of document.querySelectorAll(".switch button")) {
     button.addEventListener("click", () => {
       const view = button.dataset.view;
@@ -55,10 +104,9 @@ window.addEventListener("error", (event) => {
       }
     });
   }
-  for (const figure of document.querySelectorAll("figure[data-source]")) {
-    const source = document.getElementById(figure.dataset.source);
-    const data = JSON.parse(source.textContent);
+  for (const { figure, data } of figures) {
     const tip = figure.appendChild(element("div", "", "tip"));
+    tip.setAttribute("aria-live", "polite");
     for (const svg of figure.querySelectorAll("svg[data-plot]")) follow(figure, svg, data, tip);
   }
   // Films stand still for readers who asked for less motion, until they are clicked.
@@ -100,26 +148,15 @@ window.addEventListener("error", (event) => {
       for (const node of [rule, ...marks]) node.setAttribute("visibility", "hidden");
       tip.style.visibility = "hidden";
     };
-    const show = (event) => {
-      const box = svg.getBoundingClientRect();
-      const scale = svg.viewBox.baseVal.width / box.width;
-      const x = (event.clientX - box.left) * scale;
-      const y = (event.clientY - box.top) * scale;
-      if (x < left - 8 || x > right + 8 || y < top - 8 || y > bottom + 8) return hide();
-      const share = Math.min(1, Math.max(0, (x - left) / (right - left)));
-      let at = 0;
-      data.x.forEach((place, k) => {
-        if (Math.abs(place - share) < Math.abs(data.x[at] - share)) at = k;
-      });
+    // Shows the values at a place of the grid: of all lines, or of the one that `choose` takes of those that are there.
+    const show = (at, choose) => {
       const here = data.lines
         .map((line, k) => ({ line, mark: marks[k], k: at - line.first }))
-        .filter(({ line, k }) => k >= 0 && k < line.y.length && line.y[k] !== null && !off.has(line.agent));
+        .filter(({ line, k }) => k >= 0 && k < line.y.length && line.y[k] !== null && !off.has(line.agent))
+        .sort((a, b) => b.line.y[b.k] - a.line.y[a.k]);
       hide();
       if (here.length === 0) return;
-      const chosen = data.kind === "nearest"
-        ? [here.reduce((a, b) =>
-            Math.abs(height(a.line.y[a.k]) - y) <= Math.abs(height(b.line.y[b.k]) - y) ? a : b)]
-        : here.sort((a, b) => b.line.y[b.k] - a.line.y[a.k]);
+      const chosen = data.kind === "nearest" ? [choose(here)] : here;
       const px = left + data.x[at] * (right - left);
       rule.setAttribute("x1", px);
       rule.setAttribute("x2", px);
@@ -134,26 +171,57 @@ window.addEventListener("error", (event) => {
         row.appendChild(element("td", line.name)).style.color = line.colour;
         row.append(element("td", data.format === "percent" ? percent(line.value[k]) : number(line.value[k])));
         if (line.seeds) {
-          const spread = line.seeds[k] > 1
-            ? "\u00b1 " + number(line.spread[k])
-            : "";
-          row.append(element("td", spread, "less"));
+          const range = line.seeds[k] > 1 ? number(line.low[k]) + " to " + number(line.high[k]) : "";
+          row.append(element("td", range, "less"));
           row.append(element("td", line.seeds[k] + (line.seeds[k] === 1 ? " seed" : " seeds"), "less"));
         }
       }
-      // Beside the pointer, on the side that has room, and inside the figure.
+      // Beside the place, on the side that has room, and inside the figure.
       const frame = figure.getBoundingClientRect();
-      const pointer = event.clientX - frame.left;
+      const box = svg.getBoundingClientRect();
+      const scale = svg.viewBox.baseVal.width / box.width;
+      const place = box.left - frame.left + px / scale;
       const size = tip.getBoundingClientRect();
-      const beside = pointer + 16 + size.width > frame.width ? pointer - 16 - size.width : pointer + 16;
+      const beside = place + 16 + size.width > frame.width ? place - 16 - size.width : place + 16;
       const over = box.top - frame.top + (top / scale) + 4;
       tip.style.left = Math.max(0, Math.min(beside, frame.width - size.width)) + "px";
       tip.style.top = over + "px";
       tip.style.visibility = "visible";
     };
-    svg.addEventListener("pointermove", show);
-    svg.addEventListener("pointerdown", show);
+    let current = data.x.length - 1;
+    let rank = 0;
+    const point = (event) => {
+      const box = svg.getBoundingClientRect();
+      const scale = svg.viewBox.baseVal.width / box.width;
+      const x = (event.clientX - box.left) * scale;
+      const y = (event.clientY - box.top) * scale;
+      if (x < left - 8 || x > right + 8 || y < top - 8 || y > bottom + 8) return hide();
+      const share = Math.min(1, Math.max(0, (x - left) / (right - left)));
+      current = 0;
+      data.x.forEach((place, k) => {
+        if (Math.abs(place - share) < Math.abs(data.x[current] - share)) current = k;
+      });
+      const distance = ({ line, k }) => Math.abs(height(line.y[k]) - y);
+      show(current, (here) => here.reduce((a, b) => (distance(a) <= distance(b) ? a : b)));
+    };
+    // Left and right go along the axis, up and down from line to line where only one is told.
+    const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20, Home: -1e9, End: 1e9 };
+    const ranks = { ArrowUp: -1, ArrowDown: 1 };
+    const press = (event) => {
+      if (event.key === "Escape") return hide();
+      if (event.key in steps) current += steps[event.key];
+      else if (event.key in ranks && data.kind === "nearest") rank += ranks[event.key];
+      else return;
+      event.preventDefault();
+      current = Math.min(data.x.length - 1, Math.max(0, current));
+      show(current, (here) => here[(rank = Math.min(here.length - 1, Math.max(0, rank)))]);
+    };
+    svg.tabIndex = 0;
+    svg.addEventListener("pointermove", point);
+    svg.addEventListener("pointerdown", point);
     svg.addEventListener("pointerleave", hide);
+    svg.addEventListener("keydown", press);
+    svg.addEventListener("blur", hide);
   }
 
   document.documentElement.setAttribute("data-ready", "true");

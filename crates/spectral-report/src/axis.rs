@@ -97,6 +97,11 @@ impl Axis {
         (bottom, ((high.log10() - 1e-9).ceil() as i32).max(bottom + 1))
     }
 
+    /// Whether a value lies between the axis' ends.
+    pub(crate) fn holds(&self, value: f64) -> bool {
+        (self.min..=self.max).contains(&value)
+    }
+
     /// The position of a value between the axis' ends, 0 to 1. Values outside are moved to the ends.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let t = |v: f64| match self.kind {

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReportError;
+use crate::format::list;
 
 /// One statement of the paper, and the rule that decides whether our data agree with it.
 ///
@@ -168,6 +169,43 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Why, in words.
     pub reason: String,
+    /// Whether what the claim is about was not run, so that there is nothing to judge.
+    pub not_run: bool,
+}
+
+/// The claims about what was run, and those about what was not.
+pub(crate) fn judged_and_not_run(claims: &[Judgement]) -> (Vec<&Judgement>, Vec<&Judgement>) {
+    claims.iter().partition(|judged| !judged.not_run)
+}
+
+/// How many claims were judged how, such as "6 claims: 1 agree and 2 undecided; 3 not run here".
+pub(crate) fn tally(claims: &[Judgement]) -> String {
+    let (judged, not_run) = judged_and_not_run(claims);
+    let mut counts = Vec::new();
+    for verdict in [Verdict::Agree, Verdict::Differ, Verdict::Undecided] {
+        let count = judged.iter().filter(|judged| judged.verdict == verdict).count();
+        if count > 0 {
+            counts.push(format!("{count} {}", verdict.word()));
+        }
+    }
+    if !not_run.is_empty() {
+        counts.push(format!("{} not run here", not_run.len()));
+    }
+    let noun = if claims.len() == 1 { "claim" } else { "claims" };
+    format!("{} {noun}: {}", claims.len(), list(&counts))
+}
+
+/// What the claims that were not run are about, in a line: the reasons, each once.
+pub(crate) fn missing(not_run: &[&Judgement]) -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    for judged in not_run {
+        let reason = judged.reason.trim_end_matches('.').to_owned();
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let noun = if not_run.len() == 1 { "claim was" } else { "claims were" };
+    format!("{} {noun} not judged: {}.", not_run.len(), list(&reasons))
 }
 
 /// The kinds, as a file writes them.

@@ -52,7 +52,7 @@ pub(crate) fn profile(
         if !upper.is_empty() {
             let mut band = steps(&plot, &profile.thresholds, &upper);
             band.extend(steps(&plot, &profile.thresholds, &lower).into_iter().rev());
-            canvas.polygon(&band, paint, 0.13);
+            canvas.polygon(&band, paint, 0.07);
         }
         let points = steps(&plot, &profile.thresholds, &line.share);
         canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(style.dash));
@@ -84,10 +84,10 @@ pub(crate) fn improvements(
     let Some(first) = improvements.first() else { return };
     let name = |entry: &Improvement| format!("over {}", entry.other);
     let widest = improvements.iter().map(|entry| text::width(&name(entry), BODY)).fold(0.0, f64::max);
-    let ticks = (0..=4).map(|k| (f64::from(k) / 4.0, format!("{}%", 25 * k)));
+    let ticks = (0..=2).map(|k| (f64::from(k) / 2.0, format!("{}%", 50 * k)));
     let plot = Plot {
         left: origin.0 + 16.0 + text::SYSTEM_FONT_ALLOWANCE * widest,
-        right: origin.0 + PANEL.0 - 58.0,
+        right: origin.0 + PANEL.0 - 134.0,
         top: origin.1 + 16.0,
         bottom: origin.1 + 16.0 + ROW * improvements.len() as f64,
         x: Axis { kind: Kind::Linear, min: 0.0, max: 1.0, ticks: ticks.collect() },
@@ -109,13 +109,21 @@ pub(crate) fn improvements(
             canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
         }
         canvas.circle((x(entry.probability), y), 4.2, paint, Some(Stroke::new(Paint::Surface, 1.0)));
-        let share = format!("{:.0}%", 100.0 * entry.probability);
         canvas.text(
             (plot.right + 12.0, y + 0.35 * SMALL),
-            &share,
+            &chance(entry),
             Lettering::new(SMALL, Paint::Muted, Anchor::Start),
         );
         canvas.end_agent();
+    }
+}
+
+/// A probability with its interval.
+pub(crate) fn chance(entry: &Improvement) -> String {
+    let point = format!("{:.0}%", 100.0 * entry.probability);
+    match (entry.low95, entry.high95) {
+        (Some(low), Some(high)) => format!("{point} ({:.0} to {:.0}%)", 100.0 * low, 100.0 * high),
+        _ => point,
     }
 }
 
@@ -132,8 +140,8 @@ pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
 /// The figure by itself: the profile to the left, the probabilities to the right.
 pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>, shown: &Profile) {
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-    let caption = "Final scores: share of seeds above a score (left), probability of improvement (right); 95% \
-                   bootstrap intervals.";
+    let caption = "Final scores: share of seeds above a score (left), probability of improvement (right); exact 95% \
+                   intervals.";
     canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     let style = |name: &str| task.agent(name).map(|agent| agent.style);
     profile(canvas, shown, &style, (0.0, HEADER), "final score");

@@ -137,10 +137,19 @@ pub(crate) fn shown<'t, 'a>(task: &'t Task<'a>) -> Vec<&'t Agent<'a>> {
     task.agents.iter().filter(|agent| !agent.panels.is_empty()).collect()
 }
 
+/// The panels row by row: those of an agent together, and agents with a single panel side by side.
+fn rows<'t>(task: &'t Task<'_>) -> Vec<Vec<(&'t str, &'t Panel)>> {
+    let (lone, many): (Vec<&Agent<'_>>, Vec<&Agent<'_>>) =
+        shown(task).into_iter().partition(|agent| agent.panels.len() == 1);
+    let of = |agent: &'t Agent<'_>| agent.panels.iter().map(|panel| (agent.name.as_str(), panel)).collect();
+    let many: Vec<Vec<_>> = many.into_iter().map(of).collect();
+    let lone: Vec<_> = lone.into_iter().flat_map(of).collect();
+    many.iter().chain([&lone]).flat_map(|panels| panels.chunks(COLUMNS)).map(<[_]>::to_vec).collect()
+}
+
 /// Size of the figure by itself.
 pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
-    let rows: usize = shown(task).iter().map(|agent| agent.panels.len().div_ceil(COLUMNS)).sum();
-    (PANEL.0 * COLUMNS as f64, HEADER + (PANEL.1 + 10.0) * rows as f64 + 6.0)
+    (PANEL.0 * COLUMNS as f64, HEADER + (PANEL.1 + 10.0) * rows(task).len() as f64 + 6.0)
 }
 
 /// The figure by itself: every panel of every agent.
@@ -148,14 +157,11 @@ pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
     let caption = "Inside the codecs, mean over seeds; frequencies from low (blue) to high (red), those never active left out.";
     canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
-    let mut top = HEADER;
-    for agent in shown(task) {
-        for row in agent.panels.chunks(COLUMNS) {
-            for (k, shown) in row.iter().enumerate() {
-                let title = format!("{}: {}", agent.name, shown.title);
-                panel(canvas, task, shown, (PANEL.0 * k as f64, top), Some(&title));
-            }
-            top += PANEL.1 + 10.0;
+    for (r, row) in rows(task).into_iter().enumerate() {
+        let top = HEADER + (PANEL.1 + 10.0) * r as f64;
+        for (k, (agent, shown)) in row.into_iter().enumerate() {
+            let title = format!("{agent}: {}", shown.title);
+            panel(canvas, task, shown, (PANEL.0 * k as f64, top), Some(&title));
         }
     }
 }

@@ -3,12 +3,17 @@
 use crate::analysis::{Agent, Clock, Curves, Task};
 use crate::axis::{Axis, Kind, score_axis};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Point, Stroke};
-use crate::format::short_count;
+use crate::exploration;
+use crate::format::{list, short_count};
 use crate::frozen_words;
 use crate::plot::{BODY, Plot, SMALL, TITLE, spread};
+use crate::reference::Mark;
 use crate::run::AgentStatus;
 use crate::stats::final_score;
 use crate::text;
+
+/// A score of random or of the best play is drawn if it lies no further from the curves than so many times their own span.
+const FAR: f64 = 3.0;
 
 /// Where a figure is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +22,7 @@ pub(crate) enum Format {
     File,
     /// In the page on a wide screen: labels at the ends of lines, no title.
     Wide,
-    /// In the page on a phone: the page's legend names the lines.
+    /// In the page on a phone: shortened labels at the ends of lines.
     Narrow,
     /// One of many: the figure's or the page's legend names the lines.
     Panel,
@@ -55,32 +60,33 @@ pub(crate) fn learning_curves(
     clock: Clock,
 ) -> Plot {
     let (width, height) = format.size();
-    let labelled = matches!(format, Format::File | Format::Wide);
-    let widest = task.agents.iter().map(|agent| text::width(&end_label(agent), BODY)).fold(0.0, f64::max);
+    let roomy = matches!(format, Format::File | Format::Wide);
+    let lettering = LabelSize::of(format);
+    let widest =
+        labels_of(task, lettering).iter().map(|text| text::width(text, lettering.size())).fold(0.0, f64::max);
     let (divisor, meaning) = unit(task, clock);
     // The authors may have counted agent steps. If a step takes several frames, the axis shows both.
     let steps = if clock == Clock::Frames && task.frames_per_step > 1 { task.frames_per_step } else { 1 };
     let last = task.grid(clock).last().copied().unwrap_or(1) as f64 / divisor;
     let plot = Plot {
-        left: if labelled { 52.0 } else { 44.0 },
-        right: if labelled { width - 26.0 - text::SYSTEM_FONT_ALLOWANCE * widest } else { width - 18.0 },
+        left: if roomy { 52.0 } else { 44.0 },
+        right: match format {
+            Format::Panel => width - 18.0,
+            Format::Narrow => width - 18.0 - text::SYSTEM_FONT_ALLOWANCE * widest,
+            _ => width - 26.0 - text::SYSTEM_FONT_ALLOWANCE * widest,
+        },
         top: if format == Format::File { 94.0 } else { 30.0 },
         bottom: height - if steps > 1 { 60.0 } else { 44.0 },
-        x: Axis::linear(0.0, last, if labelled { 6 } else { 4 }),
-        y: curve_axis(task, clock, if labelled { 6 } else { 5 }),
+        x: Axis::linear(0.0, last, if roomy { 6 } else { 3 }),
+        y: curve_axis(task, clock, if roomy { 6 } else { 5 }),
     };
     if format == Format::File {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
         let seeds = task.averaged_seeds();
-        // Where there is more to say of the seeds, the line has no room for what the axis says too.
-        let caption = if task.agents.iter().any(|agent| agent.provisional) {
-            format!("Smoothed training score, mean over {seeds}; bands: one bootstrapped standard deviation.")
-        } else {
-            format!(
-                "Training score by {meaning}: mean over {seeds} of the smoothed score; bands are one bootstrapped standard \
-                 deviation."
-            )
-        };
+        let caption = format!(
+            "Smoothed training score, mean over {seeds}; bands are 95% intervals{}.",
+            exploration::short(task)
+        );
         canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
         if let Some(caption) = frozen_words::curve_note(task) {
             canvas.text((8.0, 67.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
@@ -89,7 +95,7 @@ pub(crate) fn learning_curves(
     let score = if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
     if steps > 1 {
         plot.frame(canvas, score, "");
-        step_labels(canvas, &plot, steps, labelled);
+        step_labels(canvas, &plot, steps, roomy);
     } else {
         plot.frame(canvas, score, meaning);
     }
@@ -102,14 +108,19 @@ pub(crate) fn learning_curves(
         let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
         canvas.text(middle, "no finished episodes yet", Lettering::new(BODY, Paint::Muted, Anchor::Middle));
     }
-    // Later marks cover earlier ones: the first agent (the baseline) is drawn last.
+    for mark in task.marks.iter().filter(|mark| plot.y.holds(mark.value)) {
+        let y = plot.height_of(mark.value);
+        let stroke = Stroke::new(Paint::Muted, 1.2).dashed(Some((1.5, 3.5)));
+        canvas.line((plot.left, y), (plot.right, y), stroke);
+    }
+    // Later strokes cover earlier ones: the first agent (the baseline) is drawn last.
     for agent in task.agents.iter().rev() {
         canvas.begin_agent(&agent.name);
         curve(canvas, &|x, y| plot.at(x as f64 / divisor, y), agent, clock);
         canvas.end_agent();
     }
-    if labelled {
-        end_labels(canvas, &plot, task, clock, divisor);
+    if format != Format::Panel {
+        end_labels(canvas, &plot, task, clock, divisor, lettering);
     }
     plot
 }
@@ -151,12 +162,23 @@ fn curve_axis(task: &Task<'_>, clock: Clock, ticks: usize) -> Axis {
         let means = curves.mean.iter().map(|point| point.mean).chain(frozen);
         peaks.push(means.map(f64::abs).fold(0.0, f64::max));
     }
-    if low > high { Axis::linear(0.0, 1.0, ticks) } else { score_axis(low, high, &peaks, ticks) }
+    if low > high {
+        return Axis::linear(0.0, 1.0, ticks);
+    }
+    // A score far from all curves would squeeze them: it is left out and said to be beyond the axis.
+    let span = high - low;
+    let (mut lowest, mut highest) = (low, high);
+    for mark in &task.marks {
+        if mark.value > low - FAR * span && mark.value < high + FAR * span {
+            (lowest, highest) = (lowest.min(mark.value), highest.max(mark.value));
+        }
+    }
+    score_axis(lowest, highest, &peaks, ticks)
 }
 
 fn curve(canvas: &mut dyn Canvas, at: &dyn Fn(u64, f64) -> Point, agent: &Agent<'_>, clock: Clock) {
     let paint = Paint::Colour(agent.style.colour);
-    let Curves { mean, apart } = agent.curves(clock);
+    let Curves { mean, apart, .. } = agent.curves(clock);
     let upper = mean.iter().map(|point| at(point.frame, point.high));
     let lower = mean.iter().rev().map(|point| at(point.frame, point.low));
     if mean.iter().any(|point| point.high > point.low) {
@@ -216,45 +238,125 @@ fn end_mark(canvas: &mut dyn Canvas, at: Point, paint: Paint, status: AgentStatu
     }
 }
 
-fn end_label(agent: &Agent<'_>) -> String {
-    if agent.provisional {
-        format!("{} (unfinished)", agent.name)
-    } else if agent.unfinished.is_empty() {
-        agent.name.clone()
-    } else {
-        format!("{} ({} of {})", agent.name, agent.finished.len(), agent.seeds())
+/// How the names at the ends of lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LabelSize {
+    /// With how many seeds have finished.
+    Whole,
+    /// The name alone, and that cut where it is long.
+    Short,
+}
+
+/// The most letters of a short label.
+const SHORT: usize = 12;
+
+impl LabelSize {
+    fn of(format: Format) -> Self {
+        if format == Format::Narrow { Self::Short } else { Self::Whole }
+    }
+
+    fn size(self) -> f64 {
+        if self == Self::Short { SMALL } else { BODY }
+    }
+
+    fn agent(self, agent: &Agent<'_>) -> String {
+        match self {
+            Self::Short if agent.name.chars().count() > SHORT => {
+                agent.name.chars().take(SHORT - 1).chain(['…']).collect()
+            }
+            Self::Short => agent.name.clone(),
+            Self::Whole if agent.provisional => format!("{} (unfinished)", agent.name),
+            Self::Whole if agent.unfinished.is_empty() => agent.name.clone(),
+            Self::Whole => format!("{} ({} of {})", agent.name, agent.finished.len(), agent.seeds()),
+        }
+    }
+
+    fn mark(self, mark: &Mark) -> &'static str {
+        match (self, mark.label.split_once(' ')) {
+            (Self::Short, Some((first, _))) => first,
+            _ => mark.label,
+        }
     }
 }
 
-fn end_labels(canvas: &mut dyn Canvas, plot: &Plot, task: &Task<'_>, clock: Clock, divisor: f64) {
-    let mut at_the_edge: Vec<(&Agent<'_>, f64)> = Vec::new();
+/// Every label of a task.
+fn labels_of(task: &Task<'_>, size: LabelSize) -> Vec<String> {
+    let marks = task.marks.iter().map(|mark| size.mark(mark).to_owned());
+    task.agents.iter().map(|agent| size.agent(agent)).chain(marks).collect()
+}
+
+/// A name to be written at the right edge.
+struct EndLabel<'t> {
+    text: String,
+    /// Whose it is; none of a score that is no agent's.
+    agent: Option<&'t Agent<'t>>,
+    height: f64,
+}
+
+impl EndLabel<'_> {
+    fn paint(&self) -> Paint {
+        self.agent.map_or(Paint::Muted, |agent| Paint::Colour(agent.style.colour))
+    }
+
+    fn write(&self, canvas: &mut dyn Canvas, at: Point, size: f64) {
+        let lettering = Lettering::new(size, self.paint(), Anchor::Start);
+        let lettering = if self.agent.is_some() { lettering.strong() } else { lettering };
+        canvas.text((at.0, at.1 + 0.35 * size), &self.text, lettering);
+    }
+}
+
+fn end_labels(
+    canvas: &mut dyn Canvas,
+    plot: &Plot,
+    task: &Task<'_>,
+    clock: Clock,
+    divisor: f64,
+    size: LabelSize,
+) {
+    let marks = task.marks.iter().filter(|mark| plot.y.holds(mark.value));
+    let mut at_the_edge: Vec<EndLabel<'_>> = marks
+        .map(|mark| EndLabel {
+            text: size.mark(mark).to_owned(),
+            agent: None,
+            height: plot.height_of(mark.value),
+        })
+        .collect();
     for agent in &task.agents {
         let Some(last) = agent.curves(clock).mean.last() else { continue };
         let end = plot.at(last.frame as f64 / divisor, last.mean);
+        let label = EndLabel { text: size.agent(agent), agent: Some(agent), height: end.1 };
         if end.0 < plot.right - 20.0 {
             // A curve that ends early has its name where it ends.
-            end_label_at(canvas, agent, (end.0 + 9.0, end.1));
+            canvas.begin_agent(&agent.name);
+            label.write(canvas, (end.0 + 9.0, end.1), size.size());
+            canvas.end_agent();
         } else {
-            at_the_edge.push((agent, end.1));
+            at_the_edge.push(label);
         }
     }
-    let heights: Vec<f64> = at_the_edge.iter().map(|(_, y)| *y).collect();
-    let placed = spread(&heights, 16.0, plot.top, plot.bottom);
-    for ((agent, height), label) in at_the_edge.iter().zip(placed) {
+    let heights: Vec<f64> = at_the_edge.iter().map(|label| label.height).collect();
+    let placed = spread(&heights, size.size() + 3.5, plot.top, plot.bottom);
+    let (leader, gap) = if size == LabelSize::Short { (6.0, 9.0) } else { (11.0, 15.0) };
+    for (label, height) in at_the_edge.iter().zip(placed) {
+        if let Some(agent) = label.agent {
+            canvas.begin_agent(&agent.name);
+        }
         // A short leader keeps label and line together where labels had to move.
-        let leader = Stroke::new(Paint::Colour(agent.style.colour), 1.0).faded(0.5);
-        canvas.begin_agent(&agent.name);
-        canvas.polyline(&[(plot.right + 3.0, *height), (plot.right + 11.0, label)], leader);
-        canvas.end_agent();
-        end_label_at(canvas, agent, (plot.right + 15.0, label));
+        let stroke = Stroke::new(label.paint(), 1.0).faded(0.5);
+        canvas.polyline(&[(plot.right + 2.0, label.height), (plot.right + leader, height)], stroke);
+        label.write(canvas, (plot.right + gap, height), size.size());
+        if label.agent.is_some() {
+            canvas.end_agent();
+        }
     }
 }
 
-fn end_label_at(canvas: &mut dyn Canvas, agent: &Agent<'_>, at: Point) {
-    let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
-    canvas.begin_agent(&agent.name);
-    canvas.text((at.0, at.1 + 0.35 * BODY), &end_label(agent), lettering);
-    canvas.end_agent();
+/// Which scores of random and of the best play lie beyond the axis, for the caption.
+pub(crate) fn beyond_the_axis(task: &Task<'_>) -> Option<String> {
+    let axis = curve_axis(task, Clock::Frames, 6);
+    let beyond = task.marks.iter().filter(|mark| !axis.holds(mark.value));
+    let beyond: Vec<String> = beyond.map(|mark| mark.label.to_owned()).collect();
+    (!beyond.is_empty()).then(|| format!("Beyond the axis: {}.", list(&beyond)))
 }
 
 /// The axis that all final scores of a task share.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::{Agent, Task};
+use crate::exploration;
 use crate::format::{interval, list, number, short_count, thousands};
 use crate::run::{AgentRun, AgentStatus, RunStatus};
-use crate::stats::{self, FEW_SEEDS};
+use crate::stats::{self, FEW_SEEDS, LEVEL};
 use crate::summary::Row;
 use crate::td_verdict::last_errors;
 
@@ -45,7 +46,7 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
     for comparison in &task.comparisons {
         let Some((agent, other)) = row_of(&comparison.agent).zip(row_of(&comparison.other)) else { continue };
         let named = format!("{} ({})", other.agent, mean(other));
-        match stats::cautious_difference(&agent.per_seed, &other.per_seed, 0.95) {
+        match stats::cautious_difference(&agent.per_seed, &other.per_seed, LEVEL) {
             Some(interval) if interval.low > 0.0 => above.push(named),
             Some(interval) if interval.high < 0.0 => below.push(named),
             Some(_) => level.push(named),
@@ -137,6 +138,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
         ));
     }
     notes.extend(unlearned_note(task));
+    notes.extend(exploration::warning(task));
     for agent in &task.agents {
         notes.extend(unfinished_note(task, agent));
         let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();
@@ -190,47 +192,74 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
     notes
 }
 
-/// A warning if no agent ends above its first scores: final scores then do not compare what was learned.
-fn unlearned_note(task: &Task<'_>) -> Option<String> {
-    let mut changes = Vec::new();
-    let mut few = Vec::new();
-    for agent in task.agents.iter().filter(|agent| !agent.finished.is_empty()) {
+/// Whether agents end above their own first scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Learning {
+    /// One does clearly, or their first scores are not known.
+    Seen,
+    /// None does.
+    NotSeen,
+    /// There are too few seeds to tell.
+    TooFewSeeds,
+}
+
+/// An agent that does not end clearly above its first scores: its name, both scores, and whether it has few seeds.
+struct Unlearned {
+    name: String,
+    scores: String,
+    few: bool,
+}
+
+/// The agents with finished seeds, if none of them ends clearly above its first scores; otherwise none.
+fn unlearned(task: &Task<'_>) -> Vec<Unlearned> {
+    let one = |agent: &Agent<'_>| -> Option<Unlearned> {
         let row = task.row(&agent.name)?;
         let first: Option<Vec<f64>> =
             agent.finished.iter().map(|run| stats::first_score(&run.episodes, run.frames)).collect();
         let first = first?;
-        if stats::cautious_difference(&row.per_seed, &first, 0.95)?.low > 0.0 {
-            return None;
-        }
-        if row.per_seed.len() < SEEDS_TO_SEE_LEARNING {
-            few.push(agent.name.clone());
-        }
-        changes.push(format!(
-            "{} from {} to {}",
-            agent.name,
-            number(stats::mean(&first)?),
-            number(row.mean?)
-        ));
+        let risen = stats::cautious_difference(&row.per_seed, &first, LEVEL)?.low > 0.0;
+        let scores = format!("{} from {} to {}", agent.name, number(stats::mean(&first)?), number(row.mean?));
+        let few = row.per_seed.len() < SEEDS_TO_SEE_LEARNING;
+        (!risen).then(|| Unlearned { name: agent.name.clone(), scores, few })
+    };
+    let finished = task.agents.iter().filter(|agent| !agent.finished.is_empty());
+    finished.map(one).collect::<Option<Vec<Unlearned>>>().unwrap_or_default()
+}
+
+/// Whether a task's agents were seen to learn.
+pub(crate) fn learning(task: &Task<'_>) -> Learning {
+    let agents = unlearned(task);
+    match agents.iter().all(|agent| agent.few) {
+        _ if agents.is_empty() => Learning::Seen,
+        true => Learning::TooFewSeeds,
+        false => Learning::NotSeen,
     }
-    let each = list(&changes);
+}
+
+/// A warning if no agent ends above its first scores: final scores then do not compare what was learned.
+fn unlearned_note(task: &Task<'_>) -> Option<String> {
+    let agents = unlearned(task);
+    let each: Vec<String> = agents.iter().map(|agent| agent.scores.clone()).collect();
+    let each = list(&each);
+    let few: Vec<String> = agents.iter().filter(|agent| agent.few).map(|agent| agent.name.clone()).collect();
     let consequence = "Comparisons of these final scores, and verdicts that rest on them, say little.";
     let unclear = format!("with fewer than {SEEDS_TO_SEE_LEARNING} finished seeds, hardly any rise is clear");
-    if changes.is_empty() {
-        None
-    } else if few.len() == changes.len() {
-        Some(format!(
+    match learning(task) {
+        Learning::Seen => None,
+        Learning::TooFewSeeds => Some(format!(
             "Too few seeds to say whether any agent learned: {unclear}, and none is here from an agent's own first twentieth \
              of episodes to its end ({each}). {consequence}"
-        ))
-    } else {
-        let partly = match few.is_empty() {
-            true => String::new(),
-            false => format!(" Of {} this says little: {unclear}.", list(&few)),
-        };
-        Some(format!(
-            "No agent was seen to learn: none ends clearly above its own first twentieth of episodes ({each}).{partly} \
-             {consequence}"
-        ))
+        )),
+        Learning::NotSeen => {
+            let partly = match few.is_empty() {
+                true => String::new(),
+                false => format!(" Of {} this says little: {unclear}.", list(&few)),
+            };
+            Some(format!(
+                "No agent was seen to learn: none ends clearly above its own first twentieth of episodes ({each}).{partly} \
+                 {consequence}"
+            ))
+        }
     }
 }
 

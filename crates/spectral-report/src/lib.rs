@@ -31,10 +31,12 @@ mod comparison_figure;
 mod csv;
 mod diagnostics_figure;
 mod error;
+mod exploration;
 mod figure;
 mod findings;
 mod format;
 mod frozen_words;
+mod headline;
 mod html;
 mod human;
 mod markdown;
@@ -42,7 +44,9 @@ mod output;
 mod overview;
 mod palette;
 mod plot;
+mod reference;
 mod run;
+mod settings;
 pub mod stats;
 mod summary;
 mod sweep_figure;
@@ -57,6 +61,7 @@ pub use error::{Difference, ReportError};
 pub use format::duration;
 pub use human::{ATARI_57, HumanScore};
 pub use palette::{AgentStyle, agent_styles};
+pub use reference::ReferenceScores;
 pub use run::{
     AgentRun, AgentStatus, Episode, Evaluation, Hardware, Metrics, Run, RunStatus, TdError, read_runs,
 };
@@ -82,6 +87,8 @@ pub struct ReportOptions {
     /// Reads every run up to this frame only. Runs of unlike lengths can then be merged, and a seed that is still
     /// running counts as soon as it has got that far. The report says so.
     pub at_frames: Option<u64>,
+    /// Scores of random and of the best play, which are drawn beside the curves of their tasks.
+    pub references: Vec<ReferenceScores>,
 }
 
 /// Writes `report.html` and `report.md`, the figures as SVG and PNG, the data behind them as CSV, and `summary.json`.
@@ -111,12 +118,13 @@ pub fn agent_names(runs: &[Run], options: &ReportOptions) -> Vec<String> {
 
 fn write(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportError> {
     let named = analysis::tell_apart(runs);
-    let tasks = analysis::analyse(&named, options.baseline.as_deref())?;
+    let tasks = analysis::analyse(&named, options.baseline.as_deref(), &options.references)?;
     let overall = analysis::overall(&tasks);
     let clips = html::Clips::read(&tasks)?;
     let folder = &options.out;
     fs::create_dir_all(folder).map_err(|error| ReportError::io(folder, "make the folder", error))?;
     let summary = ReportSummary {
+        headline: headline::sentence(&tasks),
         html: folder.join("report.html"),
         tasks: tasks
             .iter()

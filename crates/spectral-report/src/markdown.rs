@@ -5,24 +5,39 @@ use std::fmt::Write as _;
 
 use crate::ReportOptions;
 use crate::analysis::Task;
+use crate::claims::{judged_and_not_run, missing};
+use crate::exploration;
 use crate::findings::run_notes;
 use crate::format::{interval, list, number, thousands, training_time};
 use crate::frozen_words;
+use crate::reference;
+use crate::settings::Settings;
 use crate::summary::{OverallSummary, ReportSummary};
 
 /// The whole page.
 pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &ReportOptions) -> String {
     let title = if options.title.trim().is_empty() { "Training report" } else { options.title.trim() };
     let mut text = format!("# {}\n\n", line(title));
+    writeln!(text, "**{}**\n", line(&summary.headline)).ok();
+    text.push_str(&sources(tasks, summary));
+    let lead = match tasks {
+        [task] => Some(curves(task)),
+        tasks if crate::overview::wanted(tasks) => {
+            Some("![Learning curves on all tasks](overview.png)\n\n".to_owned())
+        }
+        _ => None,
+    };
+    text.push_str(&lead.unwrap_or_default());
     text.push_str(&facts(tasks));
     for note in &options.notes {
         writeln!(text, "> {}\n", line(note)).ok();
     }
-    if !summary.claims.is_empty() {
+    let (judged, not_run) = judged_and_not_run(&summary.claims);
+    if !judged.is_empty() {
         text.push_str(
             "## The paper beside our data\n\n| verdict | the paper | our data | why |\n|---|---|---|---|\n",
         );
-        for judged in &summary.claims {
+        for judged in judged {
             let claim = &judged.claim;
             let source = if claim.source.is_empty() {
                 format!(" ({})", claim.task)
@@ -42,8 +57,8 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
         }
         text.push('\n');
     }
-    if crate::overview::wanted(tasks) {
-        text.push_str("![Learning curves on all tasks](overview.png)\n\n");
+    if !not_run.is_empty() {
+        writeln!(text, "{}\n", line(&missing(&not_run))).ok();
     }
     for (task, found) in tasks.iter().zip(&summary.tasks) {
         writeln!(
@@ -63,7 +78,10 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
         for warning in &found.warnings {
             writeln!(text, "- *{}*", line(warning)).ok();
         }
-        writeln!(text, "\n![Learning curves on {}]({}-curves.png)\n", line(&task.name), task.slug).ok();
+        text.push('\n');
+        if tasks.len() > 1 {
+            text.push_str(&curves(task));
+        }
         text.push_str(&final_table(task));
         if task.profile.is_some() {
             writeln!(
@@ -79,6 +97,7 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
         if task.agents.iter().any(|agent| !agent.panels.is_empty()) {
             writeln!(text, "![Inside the codecs]({}-inside.png)\n", task.slug).ok();
         }
+        text.push_str(&differences(task));
     }
     if let Some(overall) = &summary.overall {
         text.push_str(&overall_table(overall));
@@ -86,10 +105,70 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     let scores = frozen_words::scores_note(tasks);
     text.push_str(scores.as_deref().unwrap_or("Scores are of training episodes, exploration included."));
     text.push_str(
-        " Intervals are 95% stratified bootstrap intervals over \
-         seeds; what is said of a difference, and every verdict, rests on the wider of the bootstrap’s and Student’s or Welch’s t \
+        " Intervals and bands are 95% stratified bootstrap intervals over seeds, those of probabilities exact binomial ones; what is said of a difference, and every verdict, rests on the wider of the bootstrap’s and Student’s or Welch’s t \
          interval. `report.html` beside this file has the same with interactive figures.\n",
     );
+    text
+}
+
+/// The curves of a task, with what their scores are.
+fn curves(task: &Task<'_>) -> String {
+    let dotted = reference::words(&task.marks).map_or_else(String::new, |words| format!(" {words}"));
+    format!(
+        "![Learning curves on {}]({}-curves.png)\n\nBands are 95% intervals of the mean over seeds.{} {}\n\n",
+        line(&task.name),
+        task.slug,
+        line(&dotted),
+        line(&exploration::sentence(task))
+    )
+}
+
+/// Links to the data, and the command.
+fn sources(tasks: &[Task<'_>], summary: &ReportSummary) -> String {
+    let mut files = vec!["final.csv", "seeds.csv", "improvement.csv", "summary.json"];
+    if !summary.claims.is_empty() {
+        files.push("claims.csv");
+    }
+    let links: Vec<String> = files.iter().map(|file| format!("[{file}]({file})")).collect();
+    let curves: Vec<String> = tasks
+        .iter()
+        .map(|task| format!("[curves of {}]({}-curves.csv)", line(&task.name), task.slug))
+        .collect();
+    let mut text = format!("Data: {}, {}.\n", links.join(", "), curves.join(", "));
+    let mut commands: Vec<&str> =
+        tasks.iter().flat_map(|task| &task.runs).map(|run| run.command.as_str()).collect();
+    commands.retain(|command| !command.is_empty());
+    commands.sort_unstable();
+    commands.dedup();
+    if let Some(first) = commands.first() {
+        let more = match commands.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        writeln!(text, "Command: {}{more}.", line(first)).ok();
+    }
+    text.push('\n');
+    text
+}
+
+/// The settings in which agents differ.
+fn differences(task: &Task<'_>) -> String {
+    let settings = Settings::of(task);
+    if settings.differing.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = settings.agents.iter().map(|name| cell(name)).collect();
+    let mut text = format!(
+        "What differs between the agents:\n\n| | {} |\n|{}\n",
+        names.join(" | "),
+        "---|".repeat(names.len() + 1)
+    );
+    for row in &settings.differing {
+        let values: Vec<String> =
+            row.values.iter().map(|value| value.map_or_else(|| "–".to_owned(), cell)).collect();
+        writeln!(text, "| {} | {} |", cell(row.key), values.join(" | ")).ok();
+    }
+    text.push('\n');
     text
 }
 
@@ -108,7 +187,7 @@ fn facts(tasks: &[Task<'_>]) -> String {
     format!(
         "{finished} of {requested} seeds finished; training time {}; version {}; {}.\n\n",
         training_time(runs().map(|run| run.seconds).sum()),
-        line(&distinct(runs().map(|run| run.version.clone()).collect())),
+        line(&distinct(runs().map(|run| run.code()).collect())),
         line(&distinct(machines))
     )
 }

@@ -97,7 +97,7 @@ fn curves_csv(task: &Task<'_>, clock: Clock) -> String {
         Clock::Time => (value as f64 / 3_600_000.0).to_string(),
     };
     let axis = if clock == Clock::Frames { "frame" } else { "hours" };
-    let mut text = format!("agent,curve,{axis},score,low,high,seeds\n");
+    let mut text = format!("agent,curve,{axis},score,low95,high95,seeds\n");
     for agent in &task.agents {
         let name = field(&agent.name);
         let curve = if agent.provisional { "unfinished seeds" } else { "finished seeds" };

@@ -46,7 +46,8 @@ pub(crate) fn figure(canvas: &mut dyn Canvas, tasks: &[Task<'_>], title: &str) {
         "finished seeds"
     };
     let caption = format!(
-        "Training score: mean over {seeds} of the smoothed score; bands are one bootstrapped standard deviation."
+        "Training score: mean over {seeds} of the smoothed score; bands are 95% intervals{}.",
+        if tasks.iter().any(|task| !task.marks.is_empty()) { "; dotted: random and best play" } else { "" }
     );
     canvas.text((8.0, 48.0), &caption, Lettering::new(SMALL, Paint::Muted, Anchor::Start));
     let mut x = 8.0;

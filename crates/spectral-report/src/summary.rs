@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::claims::Judgement;
+use crate::claims::{Judgement, judged_and_not_run, missing};
 use crate::format::{interval, number, thousands};
 use crate::frozen_words;
 
 /// All results of a report. Written beside it as `summary.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReportSummary {
+    /// The result in one sentence.
+    pub headline: String,
     /// The HTML report. Names that are no UTF-8 cannot be written as JSON; there, what is not has a replacement character.
     #[serde(serialize_with = "as_text")]
     pub html: PathBuf,
@@ -125,7 +127,7 @@ pub struct Improvement {
     pub other: String,
     /// Probability that a seed of `agent` ends above a seed of `other`, ties counted half.
     pub probability: f64,
-    /// Lower end of its 95% bootstrap interval; `None` if either agent has fewer than two seeds.
+    /// Lower end of its 95% interval ([`improvement_interval`](crate::stats::improvement_interval)).
     pub low95: Option<f64>,
     /// Upper end of its 95% interval.
     pub high95: Option<f64>,
@@ -177,7 +179,7 @@ pub fn text_table(summary: &ReportSummary) -> String {
         }
         text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, thousands(task.frames)));
         let frozen = frozen_words::columns(task.rows.iter());
-        let mut columns = vec!["agent", "seeds", "mean", "90% interval", "95% interval", "IQM"];
+        let mut columns = vec!["agent", "seeds", "mean", "95% interval", "IQM"];
         columns.extend(frozen.iter().map(|column| column.name));
         let mut lines = vec![columns.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()];
         for row in &task.rows {
@@ -190,7 +192,6 @@ pub fn text_table(summary: &ReportSummary) -> String {
                 row.agent.clone(),
                 seeds,
                 row.mean.map_or_else(|| "–".to_owned(), number),
-                interval(row.low90, row.high90),
                 interval(row.low95, row.high95),
                 row.iqm.map_or_else(|| "–".to_owned(), number),
             ];
@@ -220,10 +221,14 @@ pub fn text_table(summary: &ReportSummary) -> String {
     if !summary.claims.is_empty() {
         text.push_str("\nthe paper and our data:\n");
     }
-    for judged in &summary.claims {
+    let (judged, not_run) = judged_and_not_run(&summary.claims);
+    for judged in judged {
         let (word, claim) = (judged.verdict.word(), &judged.claim);
         text.push_str(&format!("  {word:<9}  {} ({})\n", claim.text, claim.task));
         text.push_str(&format!("             {}\n", judged.reason));
+    }
+    if !not_run.is_empty() {
+        text.push_str(&format!("  {}\n", missing(&not_run)));
     }
     text
 }

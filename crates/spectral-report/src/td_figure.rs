@@ -63,7 +63,7 @@ pub(crate) fn panel(
     titled: bool,
 ) -> Plot {
     let plot = Plot {
-        left: origin.0 + 60.0,
+        left: origin.0 + 72.0,
         right: origin.0 + size.0 - 20.0,
         top: origin.1 + if titled { 30.0 } else { 12.0 },
         bottom: origin.1 + size.1 - 42.0,

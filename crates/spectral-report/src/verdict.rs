@@ -3,10 +3,8 @@
 use crate::analysis::{Agent, Task};
 use crate::claims::{Claim, Judgement, Rule, TdErrors, Verdict};
 use crate::format::{number, short_count};
-use crate::stats::{self, Interval};
+use crate::stats::{self, Interval, LEVEL};
 use crate::td_verdict::{ending, last_errors, stability};
-
-const LEVEL: f64 = 0.95;
 
 /// Judges every claim.
 pub(crate) fn judge(claims: &[Claim], tasks: &[Task<'_>]) -> Vec<Judgement> {
@@ -31,6 +29,7 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
         ours,
         verdict,
         reason,
+        not_run: not_run(claim, tasks),
     };
     let Some(task) = longest(tasks, &claim.task) else {
         let reason = format!("{} was not run.", claim.task);
@@ -67,6 +66,12 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
         ));
     }
     judgement(ours, verdict, reason)
+}
+
+/// Whether what a claim is about was not run at all: its task, or one of its agents on that task.
+fn not_run(claim: &Claim, tasks: &[Task<'_>]) -> bool {
+    longest(tasks, &claim.task)
+        .is_none_or(|task| claim.agents().iter().any(|name| task.agent(name).is_none()))
 }
 
 /// Of several lengths of one task, the longest decides.
@@ -307,17 +312,28 @@ fn gap(first: &[f64], second: &[f64]) -> f64 {
 
 fn higher(better: &str, first: &[f64], worse: &str, second: &[f64]) -> Check {
     let Some(interval) = stats::cautious_difference(first, second, LEVEL) else { return no_interval(better) };
-    let chance = stats::probability_of_improvement(&[first.to_vec()], &[second.to_vec()]).unwrap_or(f64::NAN);
-    let details = format!("{}, probability of improvement {chance:.2}", range(interval));
+    let details = format!("{}, probability of improvement {}", range(interval), chance(first, second));
     let by = number(gap(first, second).abs());
     if interval.low > 0.0 {
         Check::new(Verdict::Agree, format!("{better} ends above {worse} by {by} ({details})"))
     } else if interval.high < 0.0 {
         Check::new(Verdict::Differ, format!("{better} ends below {worse} by {by} ({details})"))
     } else {
-        let reason =
-            format!("{better} and {worse} cannot be told apart: the difference’s {details}, includes zero");
+        let reason = format!(
+            "{better} and {worse} cannot be told apart: the difference’s {} includes zero (probability of improvement {})",
+            range(interval),
+            chance(first, second)
+        );
         Check::new(Verdict::Undecided, reason)
+    }
+}
+
+/// The probability of improvement with its interval.
+fn chance(first: &[f64], second: &[f64]) -> String {
+    let point = stats::probability_of_improvement(&[first.to_vec()], &[second.to_vec()]).unwrap_or(f64::NAN);
+    match stats::improvement_interval(first, second, LEVEL) {
+        Some(range) => format!("{point:.2}, {:.2} to {:.2}", range.low, range.high),
+        None => format!("{point:.2}"),
     }
 }
 

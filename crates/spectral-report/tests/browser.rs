@@ -61,6 +61,25 @@ move();
 say("tip-without", figure.querySelector(".tip").innerText.replace(/\s+/g, " "));
 say("hidden", [...svg.querySelectorAll("g[data-agent=popart]")].every((g) => !visible(g)));
 say("shown", [...svg.querySelectorAll("g[data-agent=clipped]")].some(visible));
+const singles = () => svg.querySelectorAll("g[data-one]").length;
+const press = (seed) => document.querySelector(`.single button[data-seed="${seed}"]`).click();
+const counts = [singles()];
+for (const seed of ["1000", "all", "all"]) { press(seed); counts.push(singles()); }
+say("singles", counts.join(" "));
+const key = (name) => svg.dispatchEvent(new KeyboardEvent("keydown", { key: name }));
+const tip = () => figure.querySelector(".tip");
+key("Home"); key("ArrowRight");
+const second = tip().innerText;
+key("End");
+say("keys", [svg.tabIndex, second !== tip().innerText, tip().style.visibility].join(" "));
+key("Escape");
+say("escape", tip().style.visibility);
+say("labels", ["spectral", "clipped"].every((name) =>
+  [...svg.querySelectorAll("text")].some((text) => text.textContent.trim() === name && visible(text))));
+say("narrowest", Math.min(...[...svg.querySelectorAll("text")].map((text) => {
+  const size = parseFloat(text.getAttribute("font-size"));
+  return size * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+})).toFixed(1));
 const panel = document.querySelector("figure[data-figure=td-error]");
 const at = panel.querySelector("svg").getBoundingClientRect();
 panel.querySelector("svg").dispatchEvent(new PointerEvent("pointermove",
@@ -137,12 +156,19 @@ fn the_page_opens_from_disk_without_an_error_and_answers_the_hand() {
         assert_eq!(dom.matches("data-figure=\"td-error\"").count(), 4, "one panel per agent");
         assert_eq!(dom.matches("class=\"final\"").count(), 2, "one table per task");
         let tip = attribute(&dom, "data-seen-tip");
-        for part in ["frames", "spectral", "popart", "2 seeds", "3 seeds", "±"] {
+        for part in ["frames", "spectral", "popart", "2 seeds", "3 seeds", " to "] {
             assert!(tip.contains(part), "{part} is missing in the tooltip: {tip}");
         }
         assert!(!attribute(&dom, "data-seen-tip-without").contains("popart"));
         assert_eq!(attribute(&dom, "data-seen-hidden"), "true");
         assert_eq!(attribute(&dom, "data-seen-shown"), "true");
+        // One seed of each agent, then all that have finished, then none.
+        assert_eq!(attribute(&dom, "data-seen-singles"), "0 4 11 0");
+        assert_eq!(attribute(&dom, "data-seen-keys"), "0 true visible", "values can be read by the keyboard");
+        assert_eq!(attribute(&dom, "data-seen-escape"), "hidden");
+        assert_eq!(attribute(&dom, "data-seen-labels"), "true", "lines are named at {width}");
+        let smallest: f64 = attribute(&dom, "data-seen-narrowest").parse().unwrap();
+        assert!(smallest > 9.0, "letters of {smallest} pixels at {width}");
         let td = attribute(&dom, "data-seen-td");
         assert!(td.contains("score") && td.contains('%'), "{td}");
         assert_eq!(attribute(&dom, "data-seen-overflow"), "0", "the page is wider than a window of {width}");

@@ -206,7 +206,11 @@ fn seeds_must_be_clear_by_students_interval_too() {
         &[
             (claim("wide", "low"), Verdict::Undecided, &["includes zero"]),
             (claim("far", "low"), Verdict::Agree, &[]),
-            (claim("five", "even"), Verdict::Undecided, &["probability of improvement 1.00, includes zero"]),
+            (
+                claim("five", "even"),
+                Verdict::Undecided,
+                &["includes zero (probability of improvement 1.00, 0.48 to 1.00)"],
+            ),
             (
                 "kind = \"final_above\"\nagents = [\"five\"]\nvalue = 0".to_owned(),
                 Verdict::Undecided,

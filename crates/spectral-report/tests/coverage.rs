@@ -4,11 +4,11 @@
 mod synthetic;
 
 use spectral_report::stats::{
-    Interval, cautious_difference, cautious_mean, difference_interval, mean_interval,
+    Interval, LEVEL, cautious_difference, cautious_mean, difference_interval, improvement_interval,
+    mean_interval, stratified_interval,
 };
 use synthetic::Noise;
 
-const LEVEL: f64 = 0.95;
 const TRIALS: usize = 600;
 /// 5% and two and a half standard errors of a share that is estimated by so many trials.
 const MOST: f64 = 0.072;
@@ -51,6 +51,47 @@ fn a_mean_is_missed_in_one_case_of_twenty_at_most() {
         });
         assert!(share <= MOST, "{seeds} seeds: {share}");
     }
+}
+
+/// Pairs of distributions, and the probability that a draw of the first lies above one of the second (ties count half): alike,
+/// apart, one wide and one narrow, two humps around a narrow one, and scores with ties.
+type Draw = fn(&mut Noise) -> f64;
+const HUMPS: Draw = |noise| if noise.uniform() < 0.7 { 1.0 } else { -1.0 } + 0.01 * noise.normal();
+const PAIRS: [(&str, Draw, Draw, f64); 5] = [
+    ("alike", |noise| noise.normal(), |noise| noise.normal(), 0.5),
+    ("apart", |noise| 1.0 + noise.normal(), |noise| noise.normal(), 0.760_249_938_906_52),
+    ("wide and narrow", |noise| 0.01 * noise.normal(), |noise| 1.0 - 10.0 * noise.uniform(), 0.9),
+    ("humps", HUMPS, |noise| 0.01 * noise.normal(), 0.7),
+    ("ties", |noise| (2.0 * noise.uniform()).floor(), |noise| (3.0 * noise.uniform()).floor(), 1.0 / 3.0),
+];
+
+#[test]
+fn a_probability_of_improvement_is_missed_in_one_case_of_twenty_at_most() {
+    for (name, first, second, truth) in PAIRS {
+        for (m, n) in [(2, 2), (3, 3), (5, 5), (10, 10), (3, 10), (10, 3)] {
+            let share = error((m * 100 + n) as u64, |noise| {
+                let own: Vec<f64> = (0..m).map(|_| first(noise)).collect();
+                let other: Vec<f64> = (0..n).map(|_| second(noise)).collect();
+                misses(improvement_interval(&own, &other, LEVEL), truth)
+            });
+            assert!(share <= MOST, "{name}, {m} and {n} seeds: {share}");
+        }
+    }
+}
+
+#[test]
+fn resampling_alone_is_certain_of_a_probability_after_three_seeds() {
+    // The reason for another interval: with three seeds a side, the bootstrap's often has no width at all.
+    let certain = error(3, |noise| {
+        let (first, second) = (scores(noise, 3, 1.0, 1.0, false), scores(noise, 3, 0.0, 1.0, false));
+        let above = |own: &[f64]| {
+            let chance = own.iter().flat_map(|a| second.iter().map(move |b| f64::from(u8::from(a > b))));
+            chance.sum::<f64>() / (own.len() * second.len()) as f64
+        };
+        let range = stratified_interval(&[first], |own| Some(above(&own[0])), LEVEL);
+        range.is_some_and(|range| range.low == range.high)
+    });
+    assert!(certain > 0.1, "{certain}");
 }
 
 #[test]

@@ -223,7 +223,9 @@ fn reports_of_runs_without_frozen_games_say_nothing_of_them() {
         "Scores are of training episodes, exploration included; there is no separate evaluation. Frames"
     ));
     assert!(page.contains("Smoothed training score, mean over finished seeds; bands are"));
-    assert!(markdown.contains("Scores are of training episodes, exploration included. Intervals are"));
+    assert!(
+        markdown.contains("Scores are of training episodes, exploration included. Intervals and bands are")
+    );
 }
 
 #[test]

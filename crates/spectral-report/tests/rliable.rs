@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use spectral_report::stats::{
     Interval, aggregate_mean, aggregate_median, interquartile_mean, optimality_gap, performance_profile,
-    probability_of_improvement, profile_band, stratified_interval, stratified_pair_interval, t_interval,
-    welch_interval,
+    probability_of_improvement, profile_band, stratified_interval, t_interval, welch_interval,
 };
 use synthetic::Noise;
 
@@ -106,9 +105,9 @@ fn point_estimates_and_intervals_equal_rliables() {
     for [first, second] in pairs {
         let (a, b) = (&scores[first], &scores[second]);
         let point = probability_of_improvement(a, b).unwrap();
-        let interval = stratified_pair_interval(a, b, probability_of_improvement, 0.95).unwrap();
-        let theirs = triple(&theirs["improvement"][format!("{first},{second}")]);
-        compare(&format!("{first} over {second}"), point, interval, theirs, 0.10);
+        // Intervals differ on purpose: ours hold with few seeds (coverage.rs).
+        let theirs = theirs["improvement"][format!("{first},{second}")].as_f64().unwrap();
+        assert!((point - theirs).abs() <= 1e-9, "{first} over {second}: {point} is not rliable's {theirs}");
     }
     // Student's and Welch's intervals, which verdicts from few seeds rest on, have no noise: SciPy's to ten digits.
     let exact = |ours: Interval, theirs: &Value| {

@@ -25,9 +25,7 @@ points, intervals = library.get_interval_estimates(
 out = {}
 for k, name in enumerate(single):
     out[name] = {a: [float(points[a][k]), float(intervals[a][0, k]), float(intervals[a][1, k])] for a in scores}
-points, intervals = library.get_interval_estimates(
-    pairs, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=1000)
-out["improvement"] = {k: [float(points[k][0]), *(float(v) for v in intervals[k][:, 0])] for k in pairs}
+out["improvement"] = {k: float(metrics.probability_of_improvement(x, y)) for k, (x, y) in pairs.items()}
 profiles, bands = library.create_performance_profile(scores, thresholds, reps=2000)
 out["profile"] = {k: [profiles[k].tolist(), bands[k][0].tolist(), bands[k][1].tolist()] for k in scores}
 welch = {k: scipy.stats.ttest_ind(x[:, 0], y[:, 0], equal_var=False).confidence_interval(0.95) for k, (x, y) in pairs.items()}

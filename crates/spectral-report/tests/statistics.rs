@@ -5,9 +5,9 @@ mod synthetic;
 use proptest::prelude::*;
 use spectral_report::Episode;
 use spectral_report::stats::{
-    Generator, Interval, bootstrap_deviation, curve_over_seeds, difference_interval, final_score,
-    final_window, first_score, frame_grid, interpolate, mean_interval, percentile, resample, seed_curve,
-    smooth,
+    Generator, Interval, LEVEL, binomial_interval, curve_over_seeds, difference_interval, final_score,
+    final_window, first_score, frame_grid, improvement_interval, interpolate, mean_interval, median_place,
+    percentile, probability_of_improvement, resample, seed_curve, smooth,
 };
 use synthetic::Noise;
 
@@ -96,7 +96,6 @@ fn a_single_seed_has_a_curve_but_no_spread() {
     assert!(curve.iter().all(|point| point.seeds == 1 && point.low == point.high));
     assert!(curve.iter().all(|point| (point.mean - 2.0).abs() < 1e-12));
     assert_eq!(mean_interval(&[3.0], 0.9), None);
-    assert_eq!(bootstrap_deviation(&[3.0]), None);
     assert_eq!(difference_interval(&[3.0], &[1.0, 2.0], 0.9), None);
 }
 
@@ -111,12 +110,32 @@ fn a_curve_counts_the_seeds_at_each_point() {
 }
 
 #[test]
-fn the_bootstrap_deviation_is_that_of_the_mean() {
-    // Known in closed form: the population deviation divided by the root of the number of values.
+fn the_band_of_a_curve_is_the_interval_of_the_table() {
     let values = [1.0, 4.0, 2.0, 8.0, 5.0];
-    let expected = (6.0f64 / 5.0).sqrt();
-    let found = bootstrap_deviation(&values).unwrap();
-    assert!((found / expected - 1.0).abs() < 0.06, "{found} against {expected}");
+    let curves: Vec<_> = values.iter().map(|value| vec![Some(*value)]).collect();
+    let point = curve_over_seeds(&[10], &curves)[0];
+    let table = mean_interval(&values, LEVEL).unwrap();
+    // The table's has twenty times as many resamples.
+    let room = 0.06 * (table.high - table.low);
+    assert!(
+        (point.low - table.low).abs() < room && (point.high - table.high).abs() < room,
+        "{point:?} {table:?}"
+    );
+}
+
+#[test]
+fn binomial_intervals_are_those_of_the_tables() {
+    // Clopper and Pearson's, from R's binom.test.
+    let table = [(8, 10, 0.4439045, 0.9747893), (0, 5, 0.0, 0.5218238), (1, 2, 0.0125791, 0.9874209)];
+    for (successes, trials, low, high) in table {
+        let range = binomial_interval(successes as f64 / trials as f64, trials, 0.95).unwrap();
+        assert!(
+            (range.low - low).abs() < 1e-6 && (range.high - high).abs() < 1e-6,
+            "{successes}/{trials}: {range:?}"
+        );
+    }
+    assert_eq!(binomial_interval(0.5, 0, 0.95), None);
+    assert_eq!(binomial_interval(f64::NAN, 3, 0.95), None);
 }
 
 #[test]
@@ -188,5 +207,36 @@ proptest! {
         let after = difference_interval(&moved, &second, 0.9).unwrap();
         prop_assert!((after.low - before.low - shift).abs() < 1e-8);
         prop_assert!((after.high - before.high - shift).abs() < 1e-8);
+    }
+
+    #[test]
+    fn a_probability_has_an_interval_around_it_that_narrows_with_seeds(
+        first in prop::collection::vec(-5..5i32, 1..9),
+        second in prop::collection::vec(-5..5i32, 1..9),
+    ) {
+        let float = |values: &[i32]| values.iter().map(|value| f64::from(*value)).collect::<Vec<f64>>();
+        let (first, second) = (float(&first), float(&second));
+        let chance = |a: &[f64], b: &[f64]| probability_of_improvement(&[a.to_vec()], &[b.to_vec()]).unwrap();
+        let point = chance(&first, &second);
+        let range = improvement_interval(&first, &second, LEVEL).unwrap();
+        prop_assert!(0.0 <= range.low && range.low <= point && point <= range.high && range.high <= 1.0);
+        prop_assert!(range.high - range.low > 0.0, "few seeds are never certain");
+        prop_assert!(range.low < 0.99 && range.high > 0.01);
+        // The other way round it is the same interval from the other side.
+        let back = improvement_interval(&second, &first, LEVEL).unwrap();
+        prop_assert!((back.low - (1.0 - range.high)).abs() < 1e-9 && (back.high - (1.0 - range.low)).abs() < 1e-9);
+        // Three times the same scores: the same share, with more seeds behind it.
+        let more = improvement_interval(&first.repeat(3), &second.repeat(3), LEVEL).unwrap();
+        prop_assert!(more.low >= range.low - 1e-9 && more.high <= range.high + 1e-9);
+        let narrow = improvement_interval(&first, &second, 0.9).unwrap();
+        prop_assert!(range.low <= narrow.low && narrow.high <= range.high);
+    }
+
+    #[test]
+    fn the_median_seed_has_as_many_above_as_below(scores in prop::collection::vec(-9.0..9.0f64, 1..12)) {
+        let middle = median_place(&scores.iter().copied().map(Some).collect::<Vec<_>>()).unwrap();
+        let above = scores.iter().filter(|score| **score > scores[middle]).count();
+        let below = scores.iter().filter(|score| **score < scores[middle]).count();
+        prop_assert!(above.abs_diff(below) <= 1, "{above} above and {below} below");
     }
 }

@@ -5,7 +5,7 @@ use spectral_agent::codecs::CodecEntry;
 use spectral_agent::settings::AgentSettings;
 use spectral_env::{Env, TaskEntry, TaskSpec};
 #[cfg(feature = "report")]
-use spectral_report::{ReportOptions, read_runs, write_report};
+use spectral_report::{ReferenceScores, ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
 use spectral_train::control::Control;
 use spectral_train::error::TrainError;
@@ -251,7 +251,14 @@ impl TrainedRun {
     pub fn report(&self, out: impl AsRef<Path>) -> Result<()> {
         let runs = read_runs(&[self.dir.path().to_path_buf()])?;
         let title = format!("Training report: {}", self.run.plan.task);
-        write_report(&runs, &ReportOptions { title, out: out.as_ref().into(), ..ReportOptions::default() })?;
+        let task = self.run.entry();
+        let scores = task.reference_scores().map(|scores| {
+            let defaults = task.schema().defaults();
+            ReferenceScores::new(task.name(), scores.random, scores.best, &scores.best_is, defaults.iter())
+        });
+        let references = scores.into_iter().collect();
+        let out = out.as_ref().into();
+        write_report(&runs, &ReportOptions { title, out, references, ..ReportOptions::default() })?;
         Ok(())
     }
 }

@@ -12,11 +12,20 @@ use spectral_core::settings::quote;
 use spectral_env::{ObservationSpec, TaskEntry, TaskSpec};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The format of `run.toml` that this version writes.
 const FORMAT: u64 = 2;
 /// Settings that belong to a process, not to a run.
 const UNRECORDED: &[&str] = &["threads"];
+
+/// The commit that the program was built from, if it has said so.
+static COMMIT: OnceLock<String> = OnceLock::new();
+
+/// Says which commit the program was built from; `run.toml` of the runs that it makes records it. Only the first call counts.
+pub fn built_from(commit: &str) {
+    COMMIT.get_or_init(|| commit.to_owned());
+}
 
 /// What `run.toml` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +46,10 @@ impl ResolvedRun {
                 let _ = writeln!(text, "{line}");
             }
         }
+        let commit = COMMIT.get().map_or_else(String::new, |commit| format!("commit = {}\n", quote(commit)));
         let _ = writeln!(
             text,
-            "created = {}\nversion = {}\ncommand = {}",
+            "created = {}\nversion = {}\n{commit}command = {}",
             quote(created),
             quote(env!("CARGO_PKG_VERSION")),
             quote(command)

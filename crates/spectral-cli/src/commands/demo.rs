@@ -1,6 +1,6 @@
 //! `spectral demo`: two tasks, five agents, one report.
 
-use super::report::print_summary;
+use super::report::{print_summary, references};
 use super::train::{How, announce, work};
 use crate::args::DemoArgs;
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED};
@@ -55,6 +55,7 @@ pub fn run(args: &DemoArgs, registry: &Registry) -> Result<u8, Failure> {
         title: "Spectral DQN and its rivals where rewards grow".into(),
         out: args.out.join("report"),
         baseline: Some("spectral".into()),
+        references: references(registry),
         ..ReportOptions::default()
     };
     let summary = write_report(&read_runs(&paths)?, &options)?;

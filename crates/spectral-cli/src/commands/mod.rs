@@ -9,7 +9,7 @@ mod experiment;
 mod lists;
 mod notes;
 mod play;
-mod report;
+pub(crate) mod report;
 mod reproduce;
 #[cfg(feature = "atari")]
 mod roms;

@@ -4,9 +4,10 @@ use super::notes;
 use crate::args::ReportArgs;
 use crate::failure::{DATA, Failure, SUCCESS};
 use crate::output::{note, print};
-use spectral_env::nearest;
+use spectral_env::{TaskEntry, nearest};
 use spectral_report::{
-    Claim, ReportOptions, ReportSummary, Run, agent_names, read_runs, text_table, write_report,
+    Claim, ReferenceScores, ReportOptions, ReportSummary, Run, agent_names, read_runs, text_table,
+    write_report,
 };
 use spectral_train::experiment::{Experiment, Overrides};
 use spectral_train::registry::Registry;
@@ -21,6 +22,7 @@ pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
         out: args.out.clone().unwrap_or_else(|| args.runs[0].join("report")),
         baseline: Some(args.baseline.clone().unwrap_or_else(|| "spectral".into())),
         at_frames: args.at_frames,
+        references: references(registry),
         ..ReportOptions::default()
     };
     if let Some(baseline) = &args.baseline {
@@ -41,6 +43,16 @@ pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
         options.title.clone_from(title);
     }
     print_summary(&write_report(&runs, &options)?, args.table.json)
+}
+
+/// What random and the best play score on the tasks that know it.
+pub fn references(registry: &Registry) -> Vec<ReferenceScores> {
+    let known = |task: &TaskEntry| {
+        let scores = task.reference_scores()?;
+        let defaults = task.schema().defaults();
+        Some(ReferenceScores::new(task.name(), scores.random, scores.best, &scores.best_is, defaults.iter()))
+    };
+    registry.tasks().iter().filter_map(known).collect()
 }
 
 /// Refuses to compare with an agent that is not there.

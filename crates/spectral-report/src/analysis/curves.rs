@@ -23,6 +23,8 @@ pub(crate) struct Curves<'a> {
     pub mean: Vec<CurvePoint>,
     /// Unfinished seeds, drawn separately because they must not be averaged with finished ones.
     pub apart: Vec<SeedCurve<'a>>,
+    /// The seeds behind the mean, one by one.
+    pub seeds: Vec<SeedCurve<'a>>,
 }
 
 /// The curve of a single seed.
@@ -60,7 +62,7 @@ pub(super) fn curves<'a>(
     clock: Clock,
 ) -> Curves<'a> {
     if grid.is_empty() {
-        return Curves { mean: Vec::new(), apart: Vec::new() };
+        return Curves { mean: Vec::new(), apart: Vec::new(), seeds: Vec::new() };
     }
     let one = |run: &AgentRun| -> Option<Vec<Option<f64>>> {
         let episodes: Option<Vec<Episode>> = run
@@ -72,14 +74,18 @@ pub(super) fn curves<'a>(
         let reach = clock.read(run, run.frames)? + grid[0].saturating_sub(1);
         Some(stats::seed_curve(&episodes?, grid, reach))
     };
-    let mean: Vec<_> = averaged.iter().filter_map(|run| one(run)).collect();
-    let mut seeds = Vec::new();
-    for &run in apart {
-        let Some(curve) = one(run) else { continue };
-        let points = grid.iter().zip(curve).filter_map(|(&at, value)| Some((at, value?))).collect();
-        seeds.push(SeedCurve { run, points });
-    }
-    Curves { mean: stats::curve_over_seeds(grid, &mean), apart: seeds }
+    let with_curve = |runs: &[&'a AgentRun]| -> Vec<(&'a AgentRun, Vec<Option<f64>>)> {
+        runs.iter().filter_map(|&run| Some((run, one(run)?))).collect()
+    };
+    let drawn = |(run, curve): &(&'a AgentRun, Vec<Option<f64>>)| SeedCurve {
+        run,
+        points: grid.iter().zip(curve).filter_map(|(&at, value)| Some((at, (*value)?))).collect(),
+    };
+    let averaged = with_curve(averaged);
+    let seeds = averaged.iter().map(drawn).collect();
+    let apart = with_curve(apart).iter().map(drawn).collect();
+    let averaged: Vec<_> = averaged.into_iter().map(|(_, curve)| curve).collect();
+    Curves { mean: stats::curve_over_seeds(grid, &averaged), apart, seeds }
 }
 
 /// The frame up to which an agent's values are drawn.

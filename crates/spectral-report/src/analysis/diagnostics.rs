@@ -28,6 +28,8 @@ pub(crate) struct Panel {
     /// Short name, for files and tests.
     pub key: &'static str,
     pub title: &'static str,
+    /// What it shows, in a sentence.
+    pub meaning: &'static str,
     pub scale: Scale,
     /// Frames of the values.
     pub grid: Vec<u64>,
@@ -58,11 +60,21 @@ pub(super) fn panels(seeds: &[&AgentRun], grid: &[u64]) -> Vec<Panel> {
             })
             .collect();
         let kinds = [
-            ("activity", "activity", Scale::LogPercent),
-            ("sigma", "σ of the targets", Scale::Log),
-            ("loss_share", "share of the weighted loss", Scale::Stacked),
+            (
+                "activity",
+                "activity",
+                Scale::LogPercent,
+                "The share of sampled n-step returns that are not zero at a frequency.",
+            ),
+            ("sigma", "σ of the targets", Scale::Log, "The running spread of each frequency’s targets."),
+            (
+                "loss_share",
+                "share of the weighted loss",
+                Scale::Stacked,
+                "How much of the weighted loss comes from each frequency.",
+            ),
         ];
-        for (key, title, scale) in kinds {
+        for (key, title, scale, meaning) in kinds {
             let mut series = Vec::new();
             for &k in &active {
                 let mut values = mean_over_seeds(seeds, &format!("{key}_{k}"), &coarse);
@@ -75,7 +87,10 @@ pub(super) fn panels(seeds: &[&AgentRun], grid: &[u64]) -> Vec<Panel> {
                     series.push(Series { name: format!("frequency {k}"), index: k, values });
                 }
             }
-            push(&mut panels, Panel { key, title, scale, grid: coarse.clone(), series, spectrum: true });
+            push(
+                &mut panels,
+                Panel { key, title, meaning, scale, grid: coarse.clone(), series, spectrum: true },
+            );
         }
     }
     let mut series = Vec::new();
@@ -86,9 +101,11 @@ pub(super) fn panels(seeds: &[&AgentRun], grid: &[u64]) -> Vec<Panel> {
         }
     }
     let title = "μ and σ of the targets";
+    let meaning =
+        "The running mean μ and the running spread σ of the targets, by which this codec normalises them.";
     push(
         &mut panels,
-        Panel { key: "popart", title, scale: Scale::Symlog, grid: coarse, series, spectrum: false },
+        Panel { key: "popart", title, meaning, scale: Scale::Symlog, grid: coarse, series, spectrum: false },
     );
     panels
 }

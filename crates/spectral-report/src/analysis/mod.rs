@@ -3,6 +3,7 @@
 use crate::error::ReportError;
 use crate::human::HumanScore;
 use crate::palette::{Palette, Style};
+use crate::reference::{self, Mark, ReferenceScores};
 use crate::run::{AgentRun, AgentStatus, Run};
 use crate::stats;
 use crate::summary::{Comparison, Improvement, Row};
@@ -37,6 +38,8 @@ pub(crate) struct Task<'a> {
     pub hour_grid: Vec<u64>,
     pub frames_per_step: u64,
     pub human: Option<&'static HumanScore>,
+    /// Scores that are drawn beside the curves.
+    pub marks: Vec<Mark>,
     /// What frozen games are here, in words, if there were any.
     pub frozen_games: Option<String>,
     /// Whether some of them were played by the averaged model.
@@ -131,6 +134,7 @@ impl<'a> Agent<'a> {
 pub(crate) fn analyse<'a>(
     named: &'a naming::Named<'_>,
     baseline: Option<&str>,
+    references: &[ReferenceScores],
 ) -> Result<Vec<Task<'a>>, ReportError> {
     let runs: &[Run] = &named.runs;
     if runs.is_empty() {
@@ -147,7 +151,7 @@ pub(crate) fn analyse<'a>(
         .into_iter()
         .map(|experiment| {
             let notes = named.notes_of(experiment.runs[0]).collect();
-            analyse_task(experiment, notes, &palette, baseline)
+            analyse_task(experiment, notes, &palette, baseline, references)
         })
         .collect()
 }
@@ -157,6 +161,7 @@ fn analyse_task<'a>(
     mut merge_notes: Vec<String>,
     palette: &Palette,
     baseline: Option<&str>,
+    references: &[ReferenceScores],
 ) -> Result<Task<'a>, ReportError> {
     let merge::Experiment { slug, runs } = experiment;
     merge_notes.extend(merge::check(&runs)?);
@@ -196,6 +201,7 @@ fn analyse_task<'a>(
         profile: scores::task_profile(&rows),
         frozen_games: frozen::words(&runs),
         both_models: frozen::both_models(&runs),
+        marks: reference::marks(&runs, references, human),
         slug,
         merge_notes,
         grid,

@@ -1,7 +1,7 @@
 //! All Atari games of a report together, on human-normalised scores.
 
 use super::{Profile, Task, profile};
-use crate::stats::{self, Interval};
+use crate::stats::{self, Interval, LEVEL};
 use crate::summary::{Aggregate, OverallRow, OverallSummary};
 
 /// Results over several games.
@@ -54,7 +54,7 @@ fn normalised(task: &Task<'_>, agent: &str) -> Vec<f64> {
 }
 
 fn aggregate(scores: &[Vec<f64>], statistic: impl Fn(&[Vec<f64>]) -> Option<f64>) -> Aggregate {
-    let interval: Option<Interval> = stats::stratified_interval(scores, &statistic, 0.95);
+    let interval: Option<Interval> = stats::stratified_interval(scores, &statistic, LEVEL);
     Aggregate {
         value: statistic(scores).unwrap_or(f64::NAN),
         low95: interval.map(|interval| interval.low),

@@ -2,7 +2,7 @@
 
 use super::Agent;
 use crate::human::HumanScore;
-use crate::stats::{self, Interval};
+use crate::stats::{self, Interval, LEVEL};
 use crate::summary::{Comparison, Improvement, Row};
 
 /// Performance profiles of several agents over common thresholds.
@@ -17,7 +17,7 @@ pub(crate) struct ProfileLine {
     pub agent: String,
     /// Share of seeds above each threshold.
     pub share: Vec<f64>,
-    /// 95% band; empty below two seeds.
+    /// 95% band; empty where there is none.
     pub band: Vec<Interval>,
 }
 
@@ -25,9 +25,9 @@ pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
     let per_seed: Vec<f64> =
         agent.finished.iter().filter_map(|run| stats::final_score(&run.episodes, run.frames)).collect();
     let at90 = stats::mean_interval(&per_seed, 0.90);
-    let at95 = stats::mean_interval(&per_seed, 0.95);
+    let at95 = stats::mean_interval(&per_seed, LEVEL);
     let tasks = [per_seed];
-    let iqm95 = stats::stratified_interval(&tasks, stats::interquartile_mean, 0.95);
+    let iqm95 = stats::stratified_interval(&tasks, stats::interquartile_mean, LEVEL);
     let iqm = stats::interquartile_mean(&tasks);
     let [per_seed] = tasks;
     let mean = stats::mean(&per_seed);
@@ -66,7 +66,7 @@ pub(super) fn compare(rows: &[Row], baseline: Option<&str>) -> Vec<Comparison> {
 
 fn between(agent: &Row, other: &Row) -> Option<Comparison> {
     let at90 = stats::cautious_difference(&agent.per_seed, &other.per_seed, 0.90);
-    let at95 = stats::cautious_difference(&agent.per_seed, &other.per_seed, 0.95);
+    let at95 = stats::cautious_difference(&agent.per_seed, &other.per_seed, LEVEL);
     let own = |row: &Row| Some(Interval { low: row.low90?, high: row.high90? });
     Some(Comparison {
         agent: agent.agent.clone(),
@@ -86,13 +86,12 @@ pub(super) fn improvements(rows: &[Row], baseline: Option<&str>) -> Vec<Improvem
 }
 
 fn improvement(agent: &Row, other: &Row) -> Option<Improvement> {
-    let (first, second) = ([agent.per_seed.clone()], [other.per_seed.clone()]);
-    let statistic = stats::probability_of_improvement;
-    let at95 = stats::stratified_pair_interval(&first, &second, statistic, 0.95);
+    let (first, second) = (&agent.per_seed, &other.per_seed);
+    let at95 = stats::improvement_interval(first, second, LEVEL);
     Some(Improvement {
         agent: agent.agent.clone(),
         other: other.agent.clone(),
-        probability: statistic(&first, &second)?,
+        probability: stats::probability_of_improvement(&[first.clone()], &[second.clone()])?,
         low95: at95.map(|interval| interval.low),
         high95: at95.map(|interval| interval.high),
     })
@@ -102,6 +101,14 @@ fn improvement(agent: &Row, other: &Row) -> Option<Improvement> {
 pub(super) fn task_profile(rows: &[Row]) -> Option<Profile> {
     let agents = rows.iter().map(|row| (row.agent.clone(), vec![row.per_seed.clone()]));
     profile(agents.filter(|(_, tasks)| !tasks[0].is_empty()).collect())
+}
+
+/// The band of a profile. On one task, the share of seeds above a score is that of independent trials, for which there is an
+/// interval that holds with few of them. Over several tasks it is the stratified bootstrap's.
+fn band(tasks: &[Vec<f64>], thresholds: &[f64]) -> Vec<Interval> {
+    let [seeds] = tasks else { return stats::profile_band(tasks, thresholds, LEVEL) };
+    let shares = stats::performance_profile(tasks, thresholds);
+    shares.iter().filter_map(|share| stats::binomial_interval(*share, seeds.len(), LEVEL)).collect()
 }
 
 /// Profiles of agents over the scores of one or more tasks.
@@ -114,7 +121,7 @@ pub(crate) fn profile(agents: Vec<(String, Vec<Vec<f64>>)>) -> Option<Profile> {
     }
     let line = |(agent, tasks): (String, Vec<Vec<f64>>)| ProfileLine {
         share: stats::performance_profile(&tasks, &thresholds),
-        band: stats::profile_band(&tasks, &thresholds, 0.95),
+        band: band(&tasks, &thresholds),
         agent,
     };
     let lines = agents.into_iter().map(line).collect();

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
 use crate::error::ReportError;
-use crate::format::number;
+use crate::format::{list, number};
 use crate::run::AgentRun;
-use crate::stats::{final_score, mean};
+use crate::stats::{final_score, median_place};
 
 /// The largest film that is embedded, and the most bytes of films in one page.
 const MAX_CLIP_BYTES: u64 = 3 << 20;
@@ -20,7 +20,7 @@ const MAX_PAGE_BYTES: u64 = 24 << 20;
 pub(crate) struct Clips(BTreeMap<PathBuf, Option<String>>);
 
 impl Clips {
-    /// Reads one film per agent and task: that of its most typical seed.
+    /// Reads one film per agent and task: that of its median seed, or of the filmed seed nearest to it.
     pub(crate) fn read(tasks: &[Task<'_>]) -> Result<Self, ReportError> {
         let mut clips = BTreeMap::new();
         let mut total = 0;
@@ -54,9 +54,12 @@ impl Clips {
                 too_large.push(path.display().to_string());
                 continue;
             };
-            let mean = task.row(&agent.name).filter(|row| row.per_seed.len() > 1).and_then(|row| row.mean);
-            let beside =
-                mean.map_or_else(String::new, |mean| format!(" (the agent’s mean: {})", number(mean)));
+            let beside = match median(agent) {
+                Some((middle, score)) if !std::ptr::eq(middle, run) => {
+                    format!(" (the median: {})", number(score))
+                }
+                _ => String::new(),
+            };
             let score = final_score(&run.episodes, run.frames)
                 .map_or_else(String::new, |score| format!("; final score {}{beside}", number(score)));
             writeln!(
@@ -73,16 +76,19 @@ impl Clips {
         if films.is_empty() && too_large.is_empty() {
             return String::new();
         }
-        // A single filmed seed need not be typical, and the reader should know that.
-        let chosen =
-            task.agents.iter().any(|agent| agent.runs().filter(|run| run.clip.is_some()).count() > 1);
-        let which = if chosen {
-            "of the seeds that were filmed, the one nearest to the agent’s mean final score"
-        } else {
-            "the one seed that was filmed, typical or not: compare its final score with the agent’s mean"
+        // A single filmed seed need not be the median one, and the reader should know that.
+        let untypical: Vec<String> =
+            task.agents.iter().filter(|agent| !is_median(agent)).map(|agent| agent.name.clone()).collect();
+        let exception = match untypical.as_slice() {
+            [] => String::new(),
+            names => format!(
+                " That seed was not filmed of {}: the film is of the filmed seed nearest to it, typical or not.",
+                escape(&list(names))
+            ),
         };
         let mut text = format!(
-            "<h3>At play</h3>\n<p class=\"caption\">Each agent’s trained network at play; {which}.</p>\n"
+            "<h3>At play</h3>\n<p class=\"caption\">Each agent’s trained network at play, with its median seed by final \
+             score.{exception}</p>\n"
         );
         if !films.is_empty() {
             write!(text, "<div class=\"clips\">\n{films}</div>\n").ok();
@@ -95,16 +101,34 @@ impl Clips {
     }
 }
 
-/// Of an agent's seeds that have a film, the one whose final score is nearest to the mean of all its seeds.
+/// An agent's median seed by final score and that score: of the finished seeds, if there are any.
+fn median<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, f64)> {
+    let runs = if agent.finished.is_empty() { &agent.unfinished } else { &agent.finished };
+    let scores: Vec<Option<f64>> = runs.iter().map(|run| final_score(&run.episodes, run.frames)).collect();
+    let place = median_place(&scores)?;
+    Some((runs[place], scores[place]?))
+}
+
+/// The film of the median seed, or of the filmed seed whose final score is nearest to its.
 fn typical<'a>(agent: &Agent<'a>) -> Option<(&'a AgentRun, PathBuf)> {
-    let scores: Vec<f64> = agent.runs().filter_map(|run| final_score(&run.episodes, run.frames)).collect();
-    let centre = mean(&scores).unwrap_or(0.0);
-    let distance =
-        |run: &AgentRun| (final_score(&run.episodes, run.frames).unwrap_or(f64::INFINITY) - centre).abs();
+    let median = median(agent);
+    let distance = |run: &AgentRun| match (median, final_score(&run.episodes, run.frames)) {
+        (Some((middle, _)), _) if std::ptr::eq(middle, run) => -1.0,
+        (Some((_, middle)), Some(score)) => (score - middle).abs(),
+        _ => f64::INFINITY,
+    };
     agent
         .runs()
         .filter_map(|run| Some((run, run.clip.clone()?)))
         .min_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))
+}
+
+/// Whether an agent's film is of its median seed, or there is none to be had.
+fn is_median(agent: &Agent<'_>) -> bool {
+    match (typical(agent), median(agent)) {
+        (Some((filmed, _)), Some((middle, _))) => std::ptr::eq(filmed, middle),
+        _ => true,
+    }
 }
 
 /// RFC 4648, with padding.

@@ -1,25 +1,36 @@
 //! Learning curves in the page: against frames and against time, with the values for tooltips.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::lead::curve_files;
 use super::{data_script, plot_attribute, rounded, share};
 use crate::analysis::{Agent, Clock, Task};
 use crate::canvas::{SvgCanvas, escape};
+use crate::exploration;
 use crate::figure::{self, Format};
-use crate::frozen_words;
 use crate::plot::Plot;
+use crate::reference;
+
+/// More seeds than this have no button each.
+const MOST_SEED_BUTTONS: usize = 30;
+/// Parts of the height of the plot in which the curves of single seeds are given.
+const SEED_STEPS: f64 = 1000.0;
 
 pub(super) fn curves(task: &Task<'_>) -> String {
     let mut text = String::from("<h3>Learning curves</h3>\n");
-    let frozen =
-        frozen_words::curve_note(task).map_or_else(String::new, |note| format!(" {}", escape(&note)));
+    let spaced =
+        |words: Option<String>| words.map_or_else(String::new, |words| format!(" {}", escape(&words)));
     writeln!(
         text,
-        "<p class=\"caption\">Smoothed training score, mean over {}; bands are one bootstrapped \
-         standard deviation of that mean.{frozen} Click an agent to hide it.</p>",
-        task.averaged_seeds()
+        "<p class=\"caption\">Smoothed training score, mean over {}; bands are intervals of that mean.{}{} {} Click an agent to hide \
+         it.</p>",
+        task.averaged_seeds(),
+        spaced(reference::words(&task.marks)),
+        spaced(figure::beyond_the_axis(task)),
+        escape(&exploration::sentence(task))
     )
     .ok();
     let timed = !task.hour_grid.is_empty();
@@ -33,6 +44,7 @@ pub(super) fn curves(task: &Task<'_>) -> String {
         );
     }
     text.push_str("</div>\n");
+    text.push_str(&seed_buttons(task));
     text.push_str(&view(task, Clock::Frames));
     if timed {
         text.push_str(&view(task, Clock::Time));
@@ -52,6 +64,24 @@ pub(super) fn legend(agents: &[&Agent<'_>]) -> String {
             if agent.style.dash.is_some() { " class=\"dashed\"" } else { "" }
         )
         .ok();
+    }
+    text.push_str("</div>\n");
+    text
+}
+
+/// Buttons that draw single seeds. Only the script can do that, so they are hidden until it runs.
+fn seed_buttons(task: &Task<'_>) -> String {
+    let seeds: BTreeSet<u64> = task.agents.iter().flat_map(Agent::runs).map(|run| run.seed).collect();
+    if seeds.len() < 2 {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<div class=\"single\" role=\"group\" aria-label=\"Single seeds\" hidden><span>single seeds</span>\n\
+         <button type=\"button\" data-seed=\"all\" aria-pressed=\"false\">all</button>\n",
+    );
+    for seed in seeds.iter().take(MOST_SEED_BUTTONS) {
+        writeln!(text, "<button type=\"button\" data-seed=\"{seed}\" aria-pressed=\"false\">{seed}</button>")
+            .ok();
     }
     text.push_str("</div>\n");
     text
@@ -83,7 +113,7 @@ fn view(task: &Task<'_>, clock: Clock) -> String {
         text.push_str(&canvas.finish(&label, class, &[plot_attribute(&plot)]));
         places = curve_data(task, &plot, clock);
     }
-    writeln!(text, "</figure>\n{}", data_script(&source, &places)).ok();
+    writeln!(text, "{}</figure>\n{}", curve_files(task, clock), data_script(&source, &places)).ok();
     text
 }
 
@@ -104,7 +134,8 @@ fn curve_data(task: &Task<'_>, plot: &Plot, clock: Clock) -> Value {
             "first": first,
             "y": curve.iter().map(|p| share(plot.y.place(p.mean))).collect::<Vec<_>>(),
             "value": curve.iter().map(|p| rounded(p.mean)).collect::<Vec<_>>(),
-            "spread": curve.iter().map(|p| rounded(p.high - p.mean)).collect::<Vec<_>>(),
+            "low": curve.iter().map(|p| rounded(p.low)).collect::<Vec<_>>(),
+            "high": curve.iter().map(|p| rounded(p.high)).collect::<Vec<_>>(),
             "seeds": curve.iter().map(|p| p.seeds).collect::<Vec<_>>(),
         }));
     }
@@ -115,5 +146,28 @@ fn curve_data(task: &Task<'_>, plot: &Plot, clock: Clock) -> Value {
     };
     let unit = if clock == Clock::Frames { "frames" } else { meaning };
     let steps = if clock == Clock::Frames { task.frames_per_step } else { 1 };
-    json!({ "kind": "all", "x": places, "at": values, "unit": unit, "steps": steps, "lines": lines })
+    let seeds = seed_data(task, plot, clock);
+    json!({ "kind": "all", "x": places, "at": values, "unit": unit, "steps": steps, "lines": lines, "seeds": seeds })
+}
+
+/// The curve of every seed behind a mean: heights alone, which is what the script needs to draw it.
+fn seed_data(task: &Task<'_>, plot: &Plot, clock: Clock) -> Vec<Value> {
+    let grid = task.grid(clock);
+    let mut seeds = Vec::new();
+    for agent in &task.agents {
+        // A mean of one seed is that seed's curve.
+        let curves = agent.curves(clock);
+        for seed in curves.seeds.iter().filter(|_| curves.seeds.len() > 1) {
+            let Some((start, _)) = seed.points.first() else { continue };
+            let height = |value: f64| (SEED_STEPS * plot.y.place(value)).round() as u32;
+            seeds.push(json!({
+                "agent": agent.name,
+                "seed": seed.run.seed.to_string(),
+                "colour": agent.style.colour.hex(),
+                "first": grid.iter().position(|at| at == start).unwrap_or(0),
+                "y": seed.points.iter().map(|(_, value)| height(*value)).collect::<Vec<_>>(),
+            }));
+        }
+    }
+    seeds
 }

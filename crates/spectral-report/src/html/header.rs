@@ -53,7 +53,7 @@ pub(super) fn facts(tasks: &[Task<'_>]) -> String {
         ("Frames per agent", list(&per_agent)),
         ("Agents × seeds", format!("{finished} of {requested} finished")),
         ("Wall-clock training time", training_time(seconds)),
-        ("Version", distinct(runs(), |run| run.version.clone())),
+        ("Version", distinct(runs(), Run::code)),
         ("Hardware", distinct(runs(), hardware)),
     ];
     if folders > 1 {
@@ -95,7 +95,7 @@ pub(super) fn contents(tasks: &[Task<'_>], summary: &ReportSummary) -> String {
     if !summary.claims.is_empty() {
         links.push(("claims".to_owned(), "The paper beside our data".to_owned()));
     }
-    if crate::overview::wanted(tasks) {
+    if tasks.len() > 1 {
         links.push(("overview".to_owned(), "All tasks at a glance".to_owned()));
     }
     for task in tasks {
@@ -119,7 +119,7 @@ pub(super) fn contents(tasks: &[Task<'_>], summary: &ReportSummary) -> String {
 
 pub(super) fn runs_table(tasks: &[Task<'_>]) -> String {
     let mut text = String::from(
-        "<details style=\"margin-top:48px\"><summary>Runs behind this report</summary>\n<div class=\"scroll\">\
+        "<details id=\"runs\"><summary>Runs behind this report</summary>\n<div class=\"scroll\">\
          <table class=\"settings runs\">\n<tr><th>folder</th><th>task</th><th>created</th><th>version</th><th>status</th>\
          <th>training time</th><th>frames</th><th>device</th><th>command</th></tr>\n",
     );
@@ -152,8 +152,9 @@ pub(super) fn footer(tasks: &[Task<'_>]) -> String {
         "<footer>\n<p>{scores} Frames are emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \
          (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
          hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
-         speed.</p>\n<p>Intervals: stratified percentile bootstrap over seeds, 20,000 resamples with a fixed \
-         generator, so the same runs give the same digits; what is said of a difference, and every verdict, rests on the wider \
+         speed.</p>\n<p>Intervals and bands: 95%, stratified percentile bootstrap over seeds, 20,000 resamples (1,000 for curves) with a fixed \
+         generator, so the same runs give the same digits; those of probabilities are exact binomial ones, which hold with few \
+         seeds; what is said of a difference, and every verdict, rests on the wider \
          of the bootstrap’s and Student’s or Welch’s t interval. Interquartile mean, probability of improvement and \
          performance profiles as defined by Agarwal and others (2021). Seeds that were stopped or have not finished are \
          drawn for themselves and enter no mean: a cross marks the end of one that was stopped, a ring one that may go \

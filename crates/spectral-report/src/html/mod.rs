@@ -12,10 +12,12 @@ mod claims;
 mod clips;
 mod curves;
 mod header;
+mod lead;
 mod live;
 mod overall;
 mod overview;
 mod panels;
+mod settings;
 mod tables;
 mod task;
 
@@ -37,15 +39,16 @@ pub(crate) fn page(
 ) -> String {
     let title = if options.title.trim().is_empty() { "Training report" } else { options.title.trim() };
     let mut body = format!("<main>\n<h1>{}</h1>\n", escape(title));
-    body.push_str(&header::facts(tasks));
+    body.push_str(&lead::headline(tasks, summary));
     body.push_str(&live::links(tasks, &options.out));
-    body.push_str(&header::notes(&options.notes));
     body.push_str(&header::contents(tasks, summary));
+    body.push_str(&lead::figure(tasks));
+    body.push_str(&header::facts(tasks));
+    body.push_str(&header::notes(&options.notes));
     body.push_str(&claims::section(&summary.claims));
-    body.push_str(&overview::section(tasks));
     for (task, findings) in tasks.iter().zip(&summary.tasks) {
         let alone = tasks.iter().filter(|other| other.name == task.name).count() == 1;
-        body.push_str(&task::section(task, findings, clips, alone));
+        body.push_str(&task::section(task, findings, clips, alone, tasks.len() == 1));
     }
     if let Some(overall) = overall {
         body.push_str(&overall::section(overall, tasks));

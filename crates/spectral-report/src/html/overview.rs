@@ -3,21 +3,29 @@
 use std::fmt::Write as _;
 
 use super::curves::{legend, source};
+use super::lead::files;
 use super::plot_attribute;
 use crate::analysis::{Clock, Task};
 use crate::canvas::{SvgCanvas, escape};
 use crate::figure::{self, Format};
 use crate::overview::{agents, wanted};
+use crate::reference;
 
 pub(super) fn section(tasks: &[Task<'_>]) -> String {
-    if !wanted(tasks) {
-        return String::new();
-    }
-    let mut text = String::from(
-        "<section class=\"overview\" id=\"overview\">\n<h2>All tasks at a glance</h2>\n<div class=\"controls\">\n",
-    );
+    let mut text =
+        String::from("<section class=\"overview lead\" id=\"overview\">\n<h2>All tasks at a glance</h2>\n");
+    let dotted = match tasks.iter().any(|task| reference::words(&task.marks).is_some()) {
+        true => " Dotted: random play and the best play, where they are known and near.",
+        false => "",
+    };
+    writeln!(
+        text,
+        "<p class=\"caption\">Smoothed training score, mean over seeds.{dotted} Click an agent to hide it.</p>\n<div class=\"controls\">"
+    )
+    .ok();
     text.push_str(&legend(&agents(tasks)));
-    text.push_str("</div>\n<div class=\"trio\">\n");
+    let few = if tasks.len() == 2 { " pair" } else { "" };
+    writeln!(text, "</div>\n<div class=\"trio{few}\">").ok();
     for task in tasks {
         let (width, height) = Format::Panel.size();
         let mut canvas = SvgCanvas::new(width, height, true);
@@ -34,6 +42,10 @@ pub(super) fn section(tasks: &[Task<'_>]) -> String {
         )
         .ok();
     }
-    text.push_str("</div>\n</section>\n");
+    text.push_str("</div>\n");
+    if wanted(tasks) {
+        text.push_str(&files("overview", &["svg", "png"]));
+    }
+    text.push_str("</section>\n");
     text
 }

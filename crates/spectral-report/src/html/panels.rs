@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::lead::files;
 use super::{data_script, plot_attribute, rounded, share};
 use crate::analysis::{Agent, Panel, Profile, Scale, Task};
 use crate::canvas::{SvgCanvas, escape};
@@ -65,7 +66,7 @@ pub(super) fn comparison(task: &Task<'_>) -> String {
     text.push_str(
         "<p class=\"caption\">Performance profile: the share of seeds whose final score lies above a given score; \
          the curve further to the right is better. Probability of improvement: how likely a seed of one agent is to \
-         beat a seed of another; 50% is a coin’s toss. Bands and bars are 95% bootstrap intervals.</p>\n",
+         beat a seed of another; 50% is a coin’s toss. Bands and bars are exact intervals, which hold with few seeds too.</p>\n",
     );
     text.push_str("<div class=\"panels\">\n<div><h4 class=\"plain\">Share of seeds above a score</h4>\n");
     let style = |name: &str| task.agent(name).map(|agent| agent.style);
@@ -78,7 +79,9 @@ pub(super) fn comparison(task: &Task<'_>) -> String {
         let words: Vec<String> = task
             .improvements
             .iter()
-            .map(|entry| format!("{} over {}: {:.2}", entry.agent, entry.other, entry.probability))
+            .map(|entry| {
+                format!("{} over {}: {}", entry.agent, entry.other, comparison_figure::chance(entry))
+            })
             .collect();
         let label = format!("Probability of improvement. {}", words.join("; "));
         writeln!(
@@ -90,6 +93,7 @@ pub(super) fn comparison(task: &Task<'_>) -> String {
         .ok();
     }
     text.push_str("</div>\n");
+    text.push_str(&files(&format!("{}-comparison", task.slug), &["svg", "png"]));
     text
 }
 
@@ -135,6 +139,7 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
             .ok();
     }
     text.push_str("</div>\n");
+    text.push_str(&files(&format!("{}-td-error", task.slug), &["csv", "svg", "png"]));
     text
 }
 
@@ -178,33 +183,60 @@ pub(super) fn diagnostics(task: &Task<'_>) -> String {
     if let Some(highest) = spectral.iter().flat_map(|panel| &panel.series).map(|series| series.index).max() {
         writeln!(text, "<div class=\"key\">frequency 0 {} {highest}</div>", gradient()).ok();
     }
-    for (a, agent) in shown.into_iter().enumerate() {
-        writeln!(
-            text,
-            "<div class=\"inside\" data-agent=\"{0}\" style=\"--agent:{1}\"><h4>{0}</h4>\n<div class=\"trio\">",
-            escape(&agent.name),
-            agent.style.colour.hex()
-        )
-        .ok();
+    let (lone, many): (Vec<_>, Vec<_>) =
+        shown.into_iter().enumerate().partition(|(_, agent)| agent.panels.len() == 1);
+    for (a, agent) in many {
+        text.push_str(&inside(agent));
+        text.push_str("<div class=\"trio\">");
         for panel in &agent.panels {
-            let size = diagnostics_figure::PANEL;
-            let mut canvas = SvgCanvas::new(size.0, size.1, true);
-            let plot = diagnostics_figure::panel(&mut canvas, task, panel, (0.0, 0.0), None);
-            let source = format!("{}-inside-{a}-{}-data", task.slug, panel.key);
-            writeln!(
+            write!(
                 text,
-                "<div><h5>{}</h5><figure data-figure=\"inside-{}\" data-source=\"{}\">\n{}</figure>\n{}</div>",
+                "<div><h5>{}</h5>{}</div>",
                 escape(panel.title),
-                panel.key,
-                escape(&source),
-                canvas.finish(&format!("{}: {}", agent.name, panel.title), "", &[plot_attribute(&plot)]),
-                data_script(&source, &panel_data(agent, panel, &plot))
+                inside_figure(task, a, agent, panel)
             )
             .ok();
         }
         text.push_str("</div></div>\n");
     }
+    // Agents with a single panel share a row, with what the panel shows beside them.
+    if let Some((_, first)) = lone.first() {
+        let meaning = first.panels.first().map_or("", |panel| panel.meaning);
+        text.push_str("<div class=\"trio lone\">");
+        for (a, agent) in &lone {
+            for panel in &agent.panels {
+                let figure = inside_figure(task, *a, agent, panel);
+                write!(text, "{}<h5>{}</h5>{figure}</div>", inside(agent), escape(panel.title)).ok();
+            }
+        }
+        writeln!(text, "<p class=\"caption\">{}</p></div>", escape(meaning)).ok();
+    }
+    text.push_str(&files(&format!("{}-inside", task.slug), &["csv", "svg", "png"]));
     text
+}
+
+/// The beginning of an agent's part, with its name.
+fn inside(agent: &Agent<'_>) -> String {
+    format!(
+        "<div class=\"inside\" data-agent=\"{0}\" style=\"--agent:{1}\"><h4>{0}</h4>\n",
+        escape(&agent.name),
+        agent.style.colour.hex()
+    )
+}
+
+/// A panel of the agent with this number, and its values.
+fn inside_figure(task: &Task<'_>, number: usize, agent: &Agent<'_>, panel: &Panel) -> String {
+    let size = diagnostics_figure::PANEL;
+    let mut canvas = SvgCanvas::new(size.0, size.1, true);
+    let plot = diagnostics_figure::panel(&mut canvas, task, panel, (0.0, 0.0), None);
+    let source = format!("{}-inside-{number}-{}-data", task.slug, panel.key);
+    format!(
+        "<figure data-figure=\"inside-{}\" data-source=\"{}\">\n{}</figure>\n{}",
+        panel.key,
+        escape(&source),
+        canvas.finish(&format!("{}: {}", agent.name, panel.title), "", &[plot_attribute(&plot)]),
+        data_script(&source, &panel_data(agent, panel, &plot))
+    )
 }
 
 fn panel_data(agent: &Agent<'_>, panel: &Panel, plot: &Plot) -> Value {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::lead::files;
 use crate::analysis::Task;
 use crate::axis::{Axis, Kind};
 use crate::canvas::{SvgCanvas, escape};
@@ -9,7 +10,7 @@ use crate::figure;
 use crate::format::{interval, list, number};
 use crate::frozen_words;
 use crate::plot::Plot;
-use crate::stats;
+use crate::stats::{self, LEVEL};
 
 /// Size of the dots in a row of the table.
 const DOTS: (f64, f64) = (300.0, 28.0);
@@ -34,14 +35,14 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
     writeln!(
         text,
         "<p class=\"caption\">Mean of the episodes that end in the last tenth of each seed’s frames, then over \
-         seeds. Dots are seeds, the stroke is the mean, the bar its 95% bootstrap interval; rings are unfinished \
+         seeds. Dots are seeds, the stroke is the mean, the bar its bootstrap interval; rings are unfinished \
          seeds where they stand. IQM is the interquartile mean over seeds.{}{}{symlog}</p>",
         note.map_or_else(String::new, |note| format!(" {}", escape(&note))),
         if normalised { " Human: 0% is random play, 100% a professional human tester." } else { "" }
     )
     .ok();
     text.push_str(
-        "<table class=\"final\">\n<thead><tr><th>agent</th><th>seeds</th><th>mean</th><th>95% interval</th><th>IQM</th>",
+        "<table class=\"final\">\n<thead><tr><th>agent</th><th>seeds</th><th>mean</th><th>interval</th><th>IQM</th>",
     );
     for column in &frozen {
         write!(text, "<th>{}</th>", column.name).ok();
@@ -66,8 +67,8 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
         write!(
             text,
             "<tr data-agent=\"{0}\" style=\"--agent:{1}\"><td>{0}</td><td class=\"seeds{partial}\" data-name=\"seeds\">\
-             {seeds}</td><td class=\"mean\">{2}</td><td class=\"i95\" data-name=\"95%\">{3}</td>\
-             <td class=\"iqm\" data-name=\"IQM\" title=\"95% interval {4}\">{5}</td>",
+             {seeds}</td><td class=\"mean\" data-name=\"mean\">{2}</td><td class=\"i95\" data-name=\"interval\">{3}</td>\
+             <td class=\"iqm\" data-name=\"IQM\" title=\"interval {4}\">{5}</td>",
             escape(&row.agent),
             agent.style.colour.hex(),
             row.mean.map_or_else(dash, number),
@@ -103,6 +104,7 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
     .ok();
     text.push_str("</tbody>\n</table>\n");
     text.push_str(&comparisons(task));
+    text.push_str(&files(&format!("{}-final", task.slug), &["svg", "png"]));
     text
 }
 
@@ -113,9 +115,8 @@ fn comparisons(task: &Task<'_>) -> String {
         let sign = if comparison.difference > 0.0 { "+" } else { "" };
         let scores = |name: &str| task.row(name).map_or(&[][..], |row| &row.per_seed);
         let (own, other) = (scores(&comparison.agent), scores(&comparison.other));
-        let range = stats::cautious_difference(own, other, 0.95).map_or_else(String::new, |range| {
-            format!(" (95%: {})", interval(Some(range.low), Some(range.high)))
-        });
+        let range = stats::cautious_difference(own, other, LEVEL)
+            .map_or_else(String::new, |range| format!(" ({})", interval(Some(range.low), Some(range.high))));
         parts.push(format!("{} {sign}{}{range}", comparison.other, number(comparison.difference)));
     }
     format!(

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::csv::{Ending, Table};
 use crate::error::ReportError;
 
-/// Columns that a report draws, besides those that begin with one of [`FAMILIES`].
-const COLUMNS: [&str; 6] = ["saturated", "q_mean", "td_abs", "loss", "mu", "sigma"];
+/// Columns that a report uses, besides those that begin with one of [`FAMILIES`].
+const COLUMNS: [&str; 4] = ["saturated", "epsilon", "mu", "sigma"];
 /// Columns that exist once per frequency: the name, an underscore and the frequency's number.
 const FAMILIES: [&str; 3] = ["activity", "sigma", "loss_share"];
 

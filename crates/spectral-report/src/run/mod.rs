@@ -29,6 +29,8 @@ pub struct Run {
     pub created: String,
     /// Version of spectral that made the run.
     pub version: String,
+    /// The commit that it was built from, if the run says so.
+    pub commit: String,
     /// Name of the protocol (settings shared by all agents).
     pub protocol: String,
     /// What a reader of its figures should know, from the run's configuration; may be empty.
@@ -49,6 +51,16 @@ pub struct Run {
     pub eval_epsilon: Option<f64>,
     /// The population.
     pub agents: Vec<AgentRun>,
+}
+
+impl Run {
+    /// The version, with the commit if it is known.
+    pub(crate) fn code(&self) -> String {
+        match (self.version.as_str(), self.commit.as_str()) {
+            (version, "") => version.to_owned(),
+            (version, commit) => format!("{version} (commit {commit})"),
+        }
+    }
 }
 
 /// The machine that trained a run.

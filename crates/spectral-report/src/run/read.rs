@@ -18,7 +18,7 @@ const FORMATS: std::ops::RangeInclusive<i64> = 1..=2;
 /// (`spectral-train/src/experiment/run_index.rs`); the two crates share no code, so the number stands in both.
 const SEARCH_DEPTH: usize = 4;
 /// Keys of run.toml that identify or describe a run and do not affect its result.
-const BOOKKEEPING: [&str; 17] = [
+const BOOKKEEPING: [&str; 18] = [
     "format",
     "task",
     "frames",
@@ -30,6 +30,7 @@ const BOOKKEEPING: [&str; 17] = [
     "checkpoint_seconds",
     "created",
     "version",
+    "commit",
     "protocol",
     "note",
     "command",
@@ -46,6 +47,8 @@ struct RunFile {
     created: String,
     #[serde(default)]
     version: String,
+    #[serde(default)]
+    commit: String,
     #[serde(default)]
     protocol: String,
     #[serde(default)]
@@ -215,6 +218,7 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         frames: file.frames,
         created: file.created,
         version: file.version,
+        commit: file.commit,
         protocol: file.protocol,
         note: file.note,
         command: file.command,

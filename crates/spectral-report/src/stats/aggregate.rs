@@ -144,28 +144,6 @@ pub fn stratified_interval(
     Some(central(values, level))
 }
 
-/// Stratified percentile bootstrap interval of a statistic of two agents' scores, each resampled for itself; `None` if
-/// a task has fewer than two seeds of either.
-pub fn stratified_pair_interval(
-    first: &[Vec<f64>],
-    second: &[Vec<f64>],
-    statistic: impl Fn(&[Vec<f64>], &[Vec<f64>]) -> Option<f64>,
-    level: f64,
-) -> Option<Interval> {
-    if !enough(first) || !enough(second) {
-        return None;
-    }
-    let mut generator = Generator::new(RESAMPLING_SEED);
-    let (mut one, mut two) = (first.to_vec(), second.to_vec());
-    let mut values = Vec::with_capacity(TABLE_RESAMPLES);
-    for _ in 0..TABLE_RESAMPLES {
-        redraw(first, &mut one, &mut generator);
-        redraw(second, &mut two, &mut generator);
-        values.push(statistic(&one, &two)?);
-    }
-    Some(central(values, level))
-}
-
 /// Pointwise stratified bootstrap band of a performance profile; empty if a task has fewer than two seeds.
 pub fn profile_band(tasks: &[Vec<f64>], thresholds: &[f64], level: f64) -> Vec<Interval> {
     if !enough(tasks) {

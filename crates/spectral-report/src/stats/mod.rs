@@ -7,12 +7,14 @@ use serde::Serialize;
 use crate::run::Episode;
 
 mod aggregate;
+mod binomial;
 mod student;
 
 pub use aggregate::{
     aggregate_mean, aggregate_median, interquartile_mean, optimality_gap, performance_profile,
-    probability_of_improvement, profile_band, stratified_interval, stratified_pair_interval,
+    probability_of_improvement, profile_band, stratified_interval,
 };
+pub use binomial::{binomial_interval, improvement_interval};
 pub use student::{cautious_difference, cautious_mean, t_critical, t_interval, welch_interval};
 
 /// Momentum of the moving average over episodes, as the paper's authors draw their curves.
@@ -22,6 +24,8 @@ pub const MOMENTUM: f64 = 0.98;
 pub const FINAL_PART: u64 = 10;
 /// The fewest episodes that a first score is taken over, where there are that many.
 pub const FIRST_EPISODES: usize = 20;
+/// The level of every interval and band that a report shows or rests on.
+pub const LEVEL: f64 = 0.95;
 /// Below this many seeds a report warns.
 pub const FEW_SEEDS: usize = 5;
 
@@ -116,6 +120,21 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Which of these scores is the median, the lower one of two in the middle; `None` if none of them exists.
+///
+/// ```
+/// use spectral_report::stats::median_place;
+/// assert_eq!(median_place(&[Some(9.0), None, Some(1.0), Some(5.0)]), Some(3));
+/// assert_eq!(median_place(&[Some(9.0), Some(1.0)]), Some(1));
+/// assert_eq!(median_place(&[None]), None);
+/// ```
+pub fn median_place(scores: &[Option<f64>]) -> Option<usize> {
+    let mut places: Vec<(f64, usize)> =
+        scores.iter().enumerate().filter_map(|(place, score)| Some(((*score)?, place))).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.get(places.len().saturating_sub(1) / 2).map(|(_, place)| *place)
+}
+
 /// The `share` quantile (0 to 1) of values sorted in ascending order, with linear interpolation between neighbours.
 ///
 /// # Panics
@@ -177,17 +196,15 @@ pub fn difference_interval(first: &[f64], second: &[f64], level: f64) -> Option<
     Some(central(first.iter().zip(&second).map(|(a, b)| a - b).collect(), level))
 }
 
-/// Standard deviation of the bootstrapped mean; `None` for fewer than two values.
-pub fn bootstrap_deviation(values: &[f64]) -> Option<f64> {
+/// The interval of the mean at one point of a curve: as [`mean_interval`], from fewer resamples, because a figure has many
+/// points.
+fn band(values: &[f64]) -> Option<Interval> {
     if values.len() < 2 {
         return None;
     }
     // The same draws at every point of a curve, so that a band is as smooth as the curves it is made of.
     let mut generator = Generator::new(RESAMPLING_SEED);
-    let means = bootstrap_means(values, BAND_RESAMPLES, &mut generator);
-    let centre = means.iter().sum::<f64>() / means.len() as f64;
-    let variance = means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / means.len() as f64;
-    Some(variance.sqrt())
+    Some(central(bootstrap_means(values, BAND_RESAMPLES, &mut generator), LEVEL))
 }
 
 /// The frame after which the last tenth of `frames` begins.
@@ -233,9 +250,9 @@ pub struct CurvePoint {
     pub frame: u64,
     /// Mean over the seeds that have a value here.
     pub mean: f64,
-    /// Mean less one bootstrapped standard deviation; the mean itself for a single seed.
+    /// Lower end of the mean's 95% bootstrap interval; the mean itself for a single seed.
     pub low: f64,
-    /// Mean plus one bootstrapped standard deviation; the mean itself for a single seed.
+    /// Upper end of that interval; the mean itself for a single seed.
     pub high: f64,
     /// How many seeds have a value here.
     pub seeds: usize,
@@ -260,14 +277,8 @@ pub fn curve_over_seeds(grid: &[u64], curves: &[Vec<Option<f64>>]) -> Vec<CurveP
     for (at, &frame) in grid.iter().enumerate() {
         let values: Vec<f64> = curves.iter().filter_map(|curve| curve[at]).collect();
         if let Some(mean) = mean(&values) {
-            let spread = bootstrap_deviation(&values).unwrap_or(0.0);
-            points.push(CurvePoint {
-                frame,
-                mean,
-                low: mean - spread,
-                high: mean + spread,
-                seeds: values.len(),
-            });
+            let band = band(&values).unwrap_or(Interval { low: mean, high: mean });
+            points.push(CurvePoint { frame, mean, low: band.low, high: band.high, seeds: values.len() });
         }
     }
     points

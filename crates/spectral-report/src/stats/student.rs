@@ -17,7 +17,7 @@ fn ln_gamma(x: f64) -> f64 {
 }
 
 /// Regularised incomplete beta function I_x(a, b) by its continued fraction.
-fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+pub(super) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }

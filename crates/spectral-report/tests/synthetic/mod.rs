@@ -142,7 +142,7 @@ pub const FREQUENCIES: usize = 5;
 
 fn metrics(member: &SyntheticAgent) -> String {
     let spectral = member.agent.starts_with("spectral");
-    let mut text = String::from("frame,updates,saturated");
+    let mut text = String::from("frame,updates,saturated,epsilon");
     if spectral {
         for family in ["activity", "sigma", "loss_share"] {
             for k in 0..FREQUENCIES {
@@ -155,7 +155,7 @@ fn metrics(member: &SyntheticAgent) -> String {
     text.push('\n');
     for step in 1..=50u64 {
         let progress = step as f64 / 50.0;
-        write!(text, "{},{},0", step * member.reached / 50, step * 10).unwrap();
+        write!(text, "{},{},0,{}", step * member.reached / 50, step * 10, 1.0 - 0.95 * progress).unwrap();
         if spectral {
             let silent = |k: usize| k + 1 == FREQUENCIES;
             for k in 0..FREQUENCIES {

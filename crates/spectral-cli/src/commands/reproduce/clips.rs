@@ -1,13 +1,13 @@
-//! Short films of play for the report: one for each task and agent, by its first seed.
+//! Short films of play for the report: one for each task and agent, by its median seed.
 
 use crate::commands::train::interrupt;
 use crate::failure::Failure;
 use crate::film::Film;
 use spectral_env::Picture;
+use spectral_report::stats::{final_score, median_place};
+use spectral_report::{AgentRun, AgentStatus, Run};
 use spectral_train::devices::DeviceChoice;
 use spectral_train::eval::Player;
-use spectral_train::experiment::{Experiment, RunIndex};
-use spectral_train::plan::AgentPlan;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use spectral_train::store::sweep_temporaries;
@@ -22,27 +22,46 @@ const FPS: u32 = 30;
 const EPSILON: f64 = 0.001;
 const SEED: u64 = 1;
 
-/// Makes the films that are not there yet, in `clips/` of each run directory.
-pub fn record(experiment: &Experiment, index: &RunIndex, registry: &Registry) -> Result<(), Failure> {
-    for plan in &experiment.plans {
-        let mut filmed: Vec<&str> = Vec::new();
-        for agent in &plan.agents {
-            if filmed.contains(&agent.agent.as_str()) {
-                continue;
-            }
-            filmed.push(&agent.agent);
-            let Some(run) = index.run_of(plan, agent) else { continue };
-            if interrupt().is_cancelled() {
-                return Ok(());
-            }
-            film(run, agent, registry)?;
+/// Makes the films that are not there yet, in `clips/` of each run directory: of each agent's median seed by final score,
+/// which the report shows.
+pub fn record(runs: &mut [Run], registry: &Registry) -> Result<(), Failure> {
+    for (run, agent) in medians(runs) {
+        if interrupt().is_cancelled() {
+            return Ok(());
         }
+        let Run { path, agents, .. } = &mut runs[run];
+        film(path, &mut agents[agent], registry)?;
     }
     Ok(())
 }
 
+/// Where the median seed of each agent on each task is. An agent without a finished seed has one of its others.
+fn medians(runs: &[Run]) -> Vec<(usize, usize)> {
+    let mut groups: Vec<((&str, &str), Vec<(usize, usize)>)> = Vec::new();
+    for (r, run) in runs.iter().enumerate() {
+        for (a, agent) in run.agents.iter().enumerate() {
+            let key = (run.task.as_str(), agent.agent.as_str());
+            match groups.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, places)) => places.push((r, a)),
+                None => groups.push((key, vec![(r, a)])),
+            }
+        }
+    }
+    let agent = |(r, a): (usize, usize)| &runs[r].agents[a];
+    let median = |places: Vec<(usize, usize)>| {
+        let finished = |place: &(usize, usize)| agent(*place).status == AgentStatus::Finished;
+        let of_all = !places.iter().any(finished);
+        let mut places: Vec<_> = places.into_iter().filter(|place| of_all || finished(place)).collect();
+        places.sort_by_key(|place| agent(*place).seed);
+        let score = |place: &(usize, usize)| final_score(&agent(*place).episodes, agent(*place).frames);
+        let scores: Vec<Option<f64>> = places.iter().map(score).collect();
+        median_place(&scores).map(|at| places[at])
+    };
+    groups.into_iter().filter_map(|(_, places)| median(places)).collect()
+}
+
 /// Films one agent, unless its film is newer than its model or its task has no picture.
-fn film(run: &Path, agent: &AgentPlan, registry: &Registry) -> Result<(), Failure> {
+fn film(run: &Path, agent: &mut AgentRun, registry: &Registry) -> Result<(), Failure> {
     let (dir, file) = RunDir::open(run, registry)?;
     let folder = run.join("clips");
     let path = folder.join(format!("{}.gif", agent.id));
@@ -79,5 +98,6 @@ fn film(run: &Path, agent: &AgentPlan, registry: &Registry) -> Result<(), Failur
         })?;
     }
     film.finish()?;
+    agent.clip = Some(path);
     Ok(())
 }

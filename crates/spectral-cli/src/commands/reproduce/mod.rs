@@ -7,11 +7,11 @@ mod list;
 use super::cluster;
 use super::experiment::{Made, Making, exit_code, remove_temporaries};
 use super::notes;
-use super::report::print_summary;
+use super::report::{print_summary, references};
 use crate::args::ReproduceArgs;
 use crate::failure::{DATA, Failure, INTERRUPTED, SUCCESS};
 use spectral_cluster::Kind;
-use spectral_report::{Claim, ReportOptions, write_report};
+use spectral_report::{Claim, ReportOptions, Run, write_report};
 use spectral_train::experiment::{Experiment, Limits, Overrides, RunIndex};
 use spectral_train::machine::available_memory;
 use spectral_train::plan::Plan;
@@ -44,7 +44,8 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     let claims = Claim::from_toml(&experiment.text, name)?;
     if args.report_only {
-        return draw(&making, &experiment, claims, &RunIndex::scan(&making.runs(), registry)?, registry);
+        let index = RunIndex::scan(&making.runs(), registry)?;
+        return draw(&making, &experiment, claims, &index, making.read(&experiment, &index)?, registry);
     }
     if let Some(on) = args.cluster.on {
         return cluster::submit(Kind::Reproduce, &experiment, &making, on, &args.cluster, registry);
@@ -53,8 +54,9 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
         Made::Planned => Ok(SUCCESS),
         Made::Interrupted => Ok(INTERRUPTED),
         Made::Trained { index, stopped } => {
-            clips::record(&experiment, &index, registry)?;
-            draw(&making, &experiment, claims, &index, registry)?;
+            let mut runs = making.read(&experiment, &index)?;
+            clips::record(&mut runs, registry)?;
+            draw(&making, &experiment, claims, &index, runs, registry)?;
             Ok(exit_code(stopped))
         }
     }
@@ -64,8 +66,9 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
 pub fn report(making: &Making<'_>, experiment: &Experiment, registry: &Registry) -> Result<u8, Failure> {
     let claims = Claim::from_toml(&experiment.text, &experiment.name)?;
     let index = RunIndex::scan(&making.runs(), registry)?;
-    clips::record(experiment, &index, registry)?;
-    draw(making, experiment, claims, &index, registry)
+    let mut runs = making.read(experiment, &index)?;
+    clips::record(&mut runs, registry)?;
+    draw(making, experiment, claims, &index, runs, registry)
 }
 
 /// Writes the report from the runs that belong to the experiment, and prints what it found.
@@ -74,9 +77,9 @@ fn draw(
     experiment: &Experiment,
     claims: Vec<Claim>,
     index: &RunIndex,
+    runs: Vec<Run>,
     registry: &Registry,
 ) -> Result<u8, Failure> {
-    let runs = making.read(experiment, index)?;
     let out = making.out.join(&experiment.name);
     remove_temporaries(&out);
     let options = ReportOptions {
@@ -85,6 +88,7 @@ fn draw(
         baseline: Some("spectral".into()),
         claims,
         notes: notes(experiment, registry)?.into_iter().chain(notes::on_missing(experiment, index)).collect(),
+        references: references(registry),
         ..ReportOptions::default()
     };
     print_summary(&write_report(&runs, &options)?, making.table.json)

@@ -5,6 +5,7 @@ mod outcome;
 use super::cluster;
 use super::experiment::{Made, Making, exit_code, remove_temporaries};
 use super::notes;
+use super::report::references;
 use super::train::configuration;
 use crate::args::SweepArgs;
 use crate::failure::{DATA, Failure, INTERRUPTED, SUCCESS};
@@ -43,7 +44,7 @@ pub fn run(args: &SweepArgs, registry: &Registry) -> Result<u8, Failure> {
     };
     making.check()?;
     if args.report_only {
-        report(&making, &sweep, &RunIndex::scan(&making.runs(), registry)?)?;
+        report(&making, &sweep, &RunIndex::scan(&making.runs(), registry)?, registry)?;
         return Ok(SUCCESS);
     }
     if let Some(on) = args.cluster.on {
@@ -58,7 +59,7 @@ pub fn run(args: &SweepArgs, registry: &Registry) -> Result<u8, Failure> {
         }
         Made::Interrupted => Ok(INTERRUPTED),
         Made::Trained { index, stopped } => {
-            report(&making, &sweep, &index)?;
+            report(&making, &sweep, &index, registry)?;
             Ok(exit_code(stopped))
         }
     }
@@ -71,7 +72,7 @@ pub fn report_frozen(
     registry: &Registry,
 ) -> Result<u8, Failure> {
     let sweep = Sweep::from_toml(experiment)?;
-    report(making, &sweep, &RunIndex::scan(&making.runs(), registry)?)?;
+    report(making, &sweep, &RunIndex::scan(&making.runs(), registry)?, registry)?;
     Ok(SUCCESS)
 }
 
@@ -86,7 +87,7 @@ fn names(sweep: &Sweep) -> String {
 }
 
 /// Writes the report with the table and figures of the sweep beside it, and prints the table.
-fn report(making: &Making<'_>, sweep: &Sweep, index: &RunIndex) -> Result<(), Failure> {
+fn report(making: &Making<'_>, sweep: &Sweep, index: &RunIndex, registry: &Registry) -> Result<(), Failure> {
     let runs = making.read(&sweep.experiment, index)?;
     let folder = making.out.join("report");
     remove_temporaries(&folder);
@@ -97,6 +98,7 @@ fn report(making: &Making<'_>, sweep: &Sweep, index: &RunIndex) -> Result<(), Fa
             .into_iter()
             .chain(notes::on_missing(&sweep.experiment, index))
             .collect(),
+        references: references(registry),
         ..ReportOptions::default()
     };
     let summary = write_report(&runs, &options)?;

@@ -82,14 +82,14 @@ impl<'a> Outcome<'a> {
     pub fn text(&self) -> String {
         let mut columns = vec!["agent"];
         columns.extend(self.keys.iter().map(String::as_str));
-        columns.extend(["seeds", "mean", "90% interval"]);
+        columns.extend(["seeds", "mean", "95% interval"]);
         let mut table = Table::new(&columns);
         for Entry { variant, row } in &self.entries {
             let mut cells = vec![json!(variant.agent)];
             cells.extend(self.keys.iter().map(|key| json!(variant.value(key))));
             let finished = row.map_or(0, |row| row.finished);
             let interval =
-                row.and_then(|row| Some(format!("{} to {}", number(row.low90?), number(row.high90?))));
+                row.and_then(|row| Some(format!("{} to {}", number(row.low95?), number(row.high95?))));
             let mean = row.and_then(|row| row.mean).map(number);
             cells.extend([json!(format!("{finished}/{}", self.seeds)), json!(mean), json!(interval)]);
             table.row(cells);

@@ -1,0 +1,223 @@
+//! What a reader meets first: the result, one figure, the data; and what stands beside the curves.
+
+mod synthetic;
+
+use std::fs;
+use std::path::Path;
+
+use spectral_report::{
+    Claim, ReferenceScores, ReportOptions, ReportSummary, read_runs, text_table, write_report,
+};
+use synthetic::{member, write_run};
+
+const FRAMES: u64 = 40_000;
+
+/// Seeds of one agent that end near a score.
+fn seeds(agent: &'static str, count: u64, end: f64) -> Vec<synthetic::SyntheticAgent> {
+    (1..=count).map(|seed| member(agent, seed, (-10.0, end, 9e3), 1.0, FRAMES)).collect()
+}
+
+fn write(root: &Path, task: &str, agents: &[(&'static str, f64)]) {
+    let members: Vec<_> = agents.iter().flat_map(|(agent, end)| seeds(agent, 4, *end)).collect();
+    write_run(&root.join("runs").join(task), task, FRAMES, false, &members);
+}
+
+fn report(root: &Path, options: ReportOptions) -> (ReportSummary, String, String) {
+    let runs = read_runs(&[root.join("runs")]).unwrap();
+    let summary = write_report(&runs, &ReportOptions { out: root.join("report"), ..options }).unwrap();
+    let read = |name: &str| fs::read_to_string(root.join("report").join(name)).unwrap();
+    (summary, read("report.html"), read("report.md"))
+}
+
+fn at(text: &str, part: &str) -> usize {
+    text.find(part).unwrap_or_else(|| panic!("{part:?} is not there"))
+}
+
+#[test]
+fn the_result_comes_first_then_one_figure_then_the_facts() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0), ("clipped", 14.9)]);
+    let (summary, page, markdown) = report(root.path(), ReportOptions::default());
+    let words = &summary.headline;
+    assert!(words.starts_with("After 40k frames of pong-mini, spectral scores highest, 1"), "{words}");
+    assert!(words.ends_with(", clearly above popart; these seeds do not tell it from clipped."), "{words}");
+    for text in [&page, &markdown] {
+        assert_eq!(text.matches(words.as_str()).count(), 1);
+    }
+    let order = ["class=\"headline\"", "data-figure=\"curves\"", "class=\"facts\"", "What this shows"];
+    assert!(order.windows(2).all(|pair| at(&page, pair[0]) < at(&page, pair[1])));
+    assert!(at(&markdown, words) < at(&markdown, "pong-mini-curves.png"));
+    assert_eq!(page.matches("data-figure=\"curves\"").count(), 1, "the curves are not repeated");
+    // The data, the version and the command stand above the figure, and every link leads to a file that is there.
+    let top = &page[..at(&page, "data-figure=\"curves\"")];
+    for part in ["seeds.csv", "summary.json", "version 0.1.0", "spectral train --task pong-mini"] {
+        assert!(top.contains(part), "{part}");
+    }
+    let links: Vec<&str> = page.split("href=\"").skip(1).map(|rest| &rest[..at(rest, "\"")]).collect();
+    let files = links.iter().filter(|link| !link.starts_with('#') && !link.starts_with("data:"));
+    assert!(files.clone().count() > 12);
+    for file in files {
+        assert!(root.path().join("report").join(file).is_file(), "{file}");
+    }
+    // One level, one kind of band.
+    assert!(!page.contains("standard deviation") && !page.contains("90%"));
+    assert_eq!(page.matches("is at 95%").count(), 1);
+    assert!(page.contains("role=\"group\" aria-label=\"Single seeds\" hidden>"), "no use without the script");
+}
+
+#[test]
+fn a_commit_is_shown_where_a_run_records_it() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0)]);
+    write(root.path(), "pong-old", &[("spectral", 15.0)]);
+    let path = root.path().join("runs/pong-mini/run.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("version = \"0.1.0\"", "version = \"0.1.0\"\ncommit = \"abc1234\""))
+        .unwrap();
+    let (_, page, markdown) = report(root.path(), ReportOptions::default());
+    for text in [&page, &markdown] {
+        assert!(text.contains("0.1.0 (commit abc1234)"));
+    }
+}
+
+#[test]
+fn several_tasks_have_one_sentence_and_one_figure() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0)]);
+    write(root.path(), "2048", &[("spectral", 1.0), ("popart", 12.0)]);
+    let (summary, page, _) = report(root.path(), ReportOptions::default());
+    let words = &summary.headline;
+    assert!(
+        words.starts_with("Highest mean score: popart on 2048 (1")
+            && words.contains("spectral on pong-mini (1")
+    );
+    assert!(words.ends_with("), clearly above all others."), "{words}");
+    assert!(at(&page, "class=\"headline\"") < at(&page, "data-figure=\"overview\""));
+    assert!(at(&page, "data-figure=\"overview\"") < at(&page, "class=\"facts\""));
+}
+
+#[test]
+fn a_result_without_learning_says_so_first() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", -10.0), ("popart", -10.5)]);
+    let (summary, ..) = report(root.path(), ReportOptions::default());
+    assert!(summary.headline.contains("no agent was seen to learn;"), "{}", summary.headline);
+}
+
+#[test]
+fn claims_that_were_not_run_are_one_line() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0)]);
+    let claim = |task: &str, worse: &str| {
+        format!(
+            "[[claim]]\ntext = \"Of {task} and {worse}.\"\ntask = \"{task}\"\nkind = \"higher_final\"\n\
+             better = \"spectral\"\nworse = [\"{worse}\"]\n"
+        )
+    };
+    let text =
+        [claim("pong-mini", "popart"), claim("moon", "popart"), claim("moon", "x"), claim("pong-mini", "x")];
+    let claims = Claim::from_toml(&text.concat(), "claims").unwrap();
+    let (summary, page, markdown) = report(root.path(), ReportOptions { claims, ..Default::default() });
+    assert_eq!(summary.claims.iter().filter(|judged| judged.not_run).count(), 3);
+    assert_eq!(page.matches("data-verdict=").count(), 1, "one card");
+    assert!(page.contains("4 claims: 1 agree and 3 not run here"));
+    let line = "3 claims were not judged: moon was not run and x was not run on pong-mini.";
+    for text in [&page, &markdown, &text_table(&summary)] {
+        assert_eq!(text.matches(line).count(), 1, "{text}");
+    }
+    assert!(page.contains("Of moon and x."), "what they say can be unfolded");
+    let csv = fs::read_to_string(root.path().join("report/claims.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 5, "the file has all of them");
+    assert!(
+        summary.claims[0].reason.contains("probability of improvement 1.00, 0.40 to 1.00"),
+        "{:?}",
+        summary.claims[0]
+    );
+}
+
+#[test]
+fn random_and_best_play_are_drawn_where_they_hold() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0)]);
+    let path = root.path().join("runs/pong-mini/run.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let with = |settings: &str| {
+        fs::write(&path, text.replacen("task = ", &format!("{settings}task = "), 1)).unwrap()
+    };
+    let defaults = [("observation", "auto"), ("frame_skip", "1")];
+    let drawn = |best: f64| {
+        let scores = ReferenceScores::new("pong-mini", -11.28, Some(best), "exact optimum", defaults);
+        let (_, page, markdown) =
+            report(root.path(), ReportOptions { references: vec![scores], ..Default::default() });
+        let svg = fs::read_to_string(root.path().join("report/pong-mini-curves.svg")).unwrap();
+        (page, markdown, svg)
+    };
+    with("frame_skip = 1\nobservation = \"pixels\"\n");
+    let (page, markdown, svg) = drawn(21.0);
+    let told = "Dotted lines: random play (−11.3) and best play (21.0, exact optimum).";
+    assert!(page.contains(told) && markdown.contains(told) && !page.contains("Beyond the axis"));
+    assert!(svg.contains(">random play<") && svg.contains(">best play<"));
+    // Too far away to be drawn: said, so that the curves are not squeezed flat.
+    let (page, _, svg) = drawn(328_946.0);
+    assert!(page.contains("Beyond the axis: best play.") && !svg.contains(">best play<"));
+    assert!(svg.contains(">random play<"));
+    // Another game, or one that is not known to be the same.
+    for settings in ["frame_skip = 4\n", ""] {
+        with(settings);
+        let (page, _, svg) = drawn(21.0);
+        assert!(!page.contains("Dotted lines") && !svg.contains(">best play<"), "{settings}");
+    }
+}
+
+#[test]
+fn exploration_and_evaluation_stand_beside_the_curves() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0)]);
+    let (summary, page, markdown) = report(root.path(), ReportOptions::default());
+    let told = "at the end ε, the share of random actions, was 0.05. There was no separate evaluation.";
+    assert!(page.contains(told) && markdown.contains(told));
+    assert!(!summary.tasks[0].warnings.iter().any(|warning| warning.contains('ε')));
+    let svg = fs::read_to_string(root.path().join("report/pong-mini-curves.svg")).unwrap();
+    assert!(svg.contains("bands are 95% intervals; ε 0.05 at the end."));
+    for seed in 1..=4 {
+        let path = root.path().join(format!("runs/pong-mini/agents/popart-s{seed}/metrics.csv"));
+        let text = fs::read_to_string(&path).unwrap();
+        let rows: Vec<String> = text
+            .lines()
+            .enumerate()
+            .map(|(row, line)| {
+                let mut fields: Vec<&str> = line.split(',').collect();
+                if row > 0 {
+                    fields[3] = "0.574";
+                }
+                fields.join(",") + "\n"
+            })
+            .collect();
+        fs::write(&path, rows.concat()).unwrap();
+    }
+    let (summary, page, _) = report(root.path(), ReportOptions::default());
+    assert!(page.contains("ε, the share of random actions, was 0.05 (spectral) and 0.574 (popart)."));
+    let warnings = summary.tasks[0].warnings.join(" ");
+    assert!(warnings.contains("At the end ε of popart was still 0.574"), "{warnings}");
+}
+
+#[test]
+fn settings_that_differ_are_shown_and_the_rest_is_folded() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0)]);
+    let path = root.path().join("runs/pong-mini/run.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    // A setting that only one of the codecs has.
+    fs::write(&path, text.replace("learning_rate = 0.0005", "learning_rate = 0.0005\nbase = 2.0")).unwrap();
+    let (_, page, markdown) = report(root.path(), ReportOptions::default());
+    let settings = &page[at(&page, "<h3>Settings</h3>")..];
+    let open = &settings[..at(settings, "<details>")];
+    let folded = &settings[at(settings, "<details>")..];
+    assert!(open.contains("<td>learning_rate</td><td>0.0005</td><td>0.001</td>"), "{open}");
+    for folded_key in ["batch", "discount", "base", "codec"] {
+        assert!(!open.contains(folded_key), "{folded_key} does not tell two agents apart");
+    }
+    assert!(at(folded, "<td>base</td><td>2</td><td>–</td>") < at(folded, "the same for all"));
+    assert!(at(folded, "the same for all") < at(folded, "<td>batch</td>"));
+    assert!(markdown.contains("| learning\\_rate | 0.0005 | 0.001 |"), "{markdown}");
+}
