@@ -91,7 +91,7 @@ fn improvement(agent: &Row, other: &Row) -> Option<Improvement> {
     Some(Improvement {
         agent: agent.agent.clone(),
         other: other.agent.clone(),
-        probability: stats::probability_of_improvement(&[first.clone()], &[second.clone()])?,
+        probability: stats::probability_of_improvement(std::slice::from_ref(first), std::slice::from_ref(second))?,
         low95: at95.map(|interval| interval.low),
         high95: at95.map(|interval| interval.high),
     })
