@@ -60,7 +60,7 @@ pub const TARGETS: &[Target] = &[
         about: "ROMs of any bytes on both engines of the Atari machine, which must agree",
         run: engines::run,
         words: engines::WORDS,
-        rounds: 150,
+        rounds: 60,
     },
     Target {
         name: "http",
