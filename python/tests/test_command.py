@@ -53,7 +53,8 @@ def test_it_is_the_command(place):
     assert "Usage: spectral demo" in place("demo", "--help")[0]
     place("no-such-command", code=2)
     place("train", "--task", "pogn-mini", "--dry-run", code=2)
-    place("eval", "nowhere", code=2)
+    for command in ("eval", "report", "status"):
+        place(command, "nowhere", code=2)
 
 
 def test_it_is_a_module_too(place):

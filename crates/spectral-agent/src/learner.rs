@@ -15,11 +15,11 @@ use crate::average::Average;
 use crate::codecs::{Affine, Codec, MAX_ACTIONS, NextStates, Rows, greedy};
 use crate::diagnostics::{Diagnostics, ScoreError};
 use crate::replay::{Observations, Outcome, Replay, SumTree, network_input};
-use crate::settings::{AgentSettings, NetworkKind, SettingError};
+use crate::settings::{AgentSettings, NetworkKind, Setting, SettingError};
 use spectral_core::moments::bias_correction;
 use spectral_core::rng::{Purpose, Stream};
 use spectral_env::{ActionMask, Observation, ObservationSpec, TaskSpec};
-use spectral_nn::{AdamSettings, Architecture, Cpu, Head, Network, Which};
+use spectral_nn::{AdamSettings, Architecture, ArchitectureError, Cpu, Head, Network, Which};
 use std::sync::Arc;
 
 /// Rate of the running error magnitude, and the level and floor that it is divided by (the authors' constants).
@@ -70,8 +70,20 @@ pub fn architecture(
         (NetworkKind::Nature, _) => Architecture::nature(input, head),
         (NetworkKind::SmallCnn, _) => Architecture::small_cnn(input, head),
     };
-    let show = crate::settings::Setting::show(&settings.network);
-    architecture.validate().map_err(|e| SettingError::bad("network", show, e.to_string()))?;
+    architecture.validate().map_err(|error| {
+        let task = &task.name;
+        let expected = match error {
+            ArchitectureError::ConvOnVector { .. } => {
+                format!("mlp or auto: the observations of {task} are vectors, and this network reads pictures")
+            }
+            ArchitectureError::KernelTooLarge { kernel, height, width, .. } => format!(
+                "small-cnn, mlp or auto: the pictures of {task} are too small for this network, in which a kernel of \
+                 {kernel}×{kernel} would read {height}×{width}"
+            ),
+            other => format!("one that fits {task}: {other}"),
+        };
+        SettingError::bad("network", settings.network.show(), expected)
+    })?;
     Ok(architecture)
 }
 

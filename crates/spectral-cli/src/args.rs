@@ -4,6 +4,7 @@ mod cluster;
 
 pub use cluster::{ClusterArgs, JobAction, JobArgs, JobsArgs, Scheduler};
 
+use crate::failure::exit_codes;
 use clap::{Args, Parser, Subcommand};
 use spectral_core::settings::{Setting, parse_count};
 use spectral_train::kept_model::{Arithmetic, ModelChoice};
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 
 /// Reinforcement learning where rewards grow: Spectral DQN and its rivals on equal terms.
 #[derive(Debug, Parser)]
-#[command(name = "spectral", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "spectral", version, arg_required_else_help = true, after_help = with_exit_codes(EXAMPLES))]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -22,15 +23,37 @@ Examples:
   spectral demo                                    the tour: two tasks, five agents, a report
   spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 500000
   spectral train --task 2048 --live                the same, and a page to see it learn
+  spectral status runs                             what each run is doing, or how it ended
   spectral watch runs/2048                         see a run: its curves, and its agents at play
   spectral report runs/2048                        figures and a table from a run's folder
   spectral reproduce                               the paper's figures, and what each of them needs
   spectral reproduce mini-fig3                     one of them in small: minutes on two cores
   spectral sweep --task pong-mini --vary learning_rate=1e-4,4e-4 --seeds 5
-  spectral decompose 6.5                           the paper's figure 2, for any number
+  spectral decompose 6.5                           the paper's figure 2, for any number";
 
-Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was stopped, 5 a device failed, 6 a task failed, 7 a job
-was given up, 130 interrupted (resumable).";
+/// Examples with the table of exit codes, which all commands share.
+fn with_exit_codes(examples: &str) -> String {
+    format!("{examples}\n\n{}", exit_codes())
+}
+
+const TRAIN: &str = "\
+Examples:
+  spectral train --task 2048                     one agent, one seed, as many frames as it takes
+  spectral train --task 2048 --agents spectral,clipped --seeds 5 --frames 1M
+  spectral train --task pong-mini --set learning_rate=1e-4 --set agent.clipped.batch=64
+  spectral train --task pong-mini --config mine.toml --dry-run
+  spectral train --task pong-mini --json         its events as lines of JSON
+
+Ctrl-C saves a checkpoint; `spectral resume RUN` goes on to the same bits.";
+
+const STATUS: &str = "\
+Examples:
+  spectral status runs/2048                      each agent: frames, score, rate, time left
+  spectral status runs                           one line for each run inside
+  watch -n 10 spectral status runs               again and again
+
+Nothing but the files of a run is read, so it may be at work, on another machine
+too, and its task need not be known here.";
 
 const WATCH: &str = "\
 Examples:
@@ -49,6 +72,8 @@ Examples:
   spectral report runs --at-frames 1000000       all, at their millionth frame
   spectral report mine theirs --experiment fig3  is it as the paper says?
 
+One agent trained with two settings is two agents, named by what differs:
+spectral-learning_rate-1e-4 and spectral-learning_rate-4e-4.
 With --experiment the report says where the runs are not what the experiment
 asks for. `spectral reproduce FIGURE --report-only` draws only those that are.";
 
@@ -68,10 +93,7 @@ Examples:
 Whatever stops it (Ctrl-C, a crash, a power cut), the same command goes on from
 the last checkpoint. Runs lie in OUT/runs, one copy for all figures; the report
 is OUT/FIGURE/report.html. Run directories of other machines that are put into
-OUT/runs count as if they had been made here.
-
-Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was
-stopped, 130 interrupted (resumable).";
+OUT/runs count as if they had been made here.";
 
 const JOBS: &str = "\
 Examples:
@@ -80,9 +102,8 @@ Examples:
   spectral jobs reproduce/jobs/fig5-1a2b3c4d --retry  submit again what failed
 
 What a job has trained is in its run directory; a job that was killed, preempted
-or cut off goes on from the last checkpoint when it is started again.
-
-Exit codes: 0, or 7 if a job was given up.";
+or cut off goes on from the last checkpoint when it is started again. Exit code 7
+says that a job was given up.";
 
 const SWEEP: &str = "\
 Examples:
@@ -100,10 +121,7 @@ OUT/report/report.html.
 
 The best of many variants, chosen by the seeds it was trained with, looks better
 than it is: train it again with other seeds (--seeds 1001..1005) before you
-compare it with anything.
-
-Exit codes: 0 done, 2 wrong usage, 3 bad or missing data, 4 an agent was
-stopped, 130 interrupted (resumable).";
+compare it with anything.";
 
 /// A number of frames as people write it.
 fn frames(text: &str) -> Result<u64, String> {
@@ -128,9 +146,13 @@ pub enum Command {
     /// Train five agents on two tasks whose rewards explode, and report (two to four minutes on two cores)
     Demo(DemoArgs),
     /// Train agents on a task
+    #[command(after_help = TRAIN)]
     Train(TrainArgs),
     /// Go on with a run that was interrupted or killed, or past its planned end
     Resume(ResumeArgs),
+    /// Say what a run is doing or how it ended; of several runs, a line each
+    #[command(after_help = STATUS)]
+    Status(StatusArgs),
     /// Play with the models of a run, without learning
     Eval(EvalArgs),
     /// Watch a task being played, at random or by a trained agent: in the terminal, as a GIF or as PNG files
@@ -228,13 +250,14 @@ pub struct TrainArgs {
     /// Seeds: a count (5), an inclusive range (1000..1009) or a list (3,7,9)
     #[arg(long)]
     pub seeds: Option<String>,
-    /// Emulator frames per agent
+    /// Emulator frames per agent, such as 500000 or 1M [default: as many as the task's protocol takes to learn]
     #[arg(long, value_parser = frames)]
     pub frames: Option<u64>,
     /// Where to train: auto, cpu, cuda or cuda:N (`spectral doctor` says what there is)
     #[arg(long)]
     pub device: Option<String>,
-    /// Set any setting: key=value, or agent.NAME.key=value for one agent (`spectral agents --settings` lists them)
+    /// Set any setting: key=value, or agent.NAME.key=value for one agent; of several for one key the last counts (`spectral agents
+    /// --settings` lists them)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// A TOML file of settings; flags and --set win over it (but what is set for one agent, wherever, wins over what is set for all)
@@ -249,7 +272,26 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub live: LiveArgs,
     #[command(flatten)]
+    pub table: EventsArgs,
+    #[command(flatten)]
     pub cluster: ClusterArgs,
+}
+
+/// Whether a program reads what happens.
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// Print what happens as lines of JSON: episodes, metrics, progress, checkpoints, the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Run directories, or folders that hold them
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub table: TableArgs,
 }
 
 /// Whether a run has a live page.
@@ -308,6 +350,8 @@ pub struct ResumeArgs {
     pub device: Option<String>,
     #[command(flatten)]
     pub live: LiveArgs,
+    #[command(flatten)]
+    pub table: EventsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -345,7 +389,7 @@ pub struct PlayArgs {
     #[arg(long, value_parser = choice::<ModelChoice>)]
     pub model: Option<ModelChoice>,
     /// fp32, or training: with factors rounded to bf16 if a GPU trained the run so
-    #[arg(long, requires = "run", default_value = "fp32", value_parser = choice::<Arithmetic>)]
+    #[arg(long, default_value = "fp32", value_parser = choice::<Arithmetic>)]
     pub arithmetic: Arithmetic,
     /// The agent's id, such as spectral-s1; a run with a single agent needs none
     #[arg(long)]
@@ -359,9 +403,9 @@ pub struct PlayArgs {
     /// Steps, of all episodes together, after which it ends in any case
     #[arg(long, default_value_t = 2000)]
     pub steps: u64,
-    /// Probability of a random action of a trained agent
-    #[arg(long, default_value_t = 0.001)]
-    pub epsilon: f64,
+    /// Probability of a random action of a trained agent [default: 0.001]
+    #[arg(long)]
+    pub epsilon: Option<f64>,
     /// The seed of task and random actions
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -397,9 +441,9 @@ pub struct ReportArgs {
     /// unlike lengths, or still at work, can be compared
     #[arg(long, value_name = "FRAMES", value_parser = at_least_one)]
     pub at_frames: Option<u64>,
-    /// The agent that the others are compared with
-    #[arg(long, default_value = "spectral")]
-    pub baseline: String,
+    /// The agent that the others are compared with [default: spectral if it is there, else the best]
+    #[arg(long)]
+    pub baseline: Option<String>,
     #[command(flatten)]
     pub table: TableArgs,
 }

@@ -1,4 +1,4 @@
-//! Errors as the command reports them: one text, one exit code.
+//! Errors as the command reports them: one text, one exit code. All exit codes stand here.
 
 use spectral_report::ReportError;
 use spectral_train::error::TrainError;
@@ -11,10 +11,32 @@ pub const USAGE: u8 = 2;
 pub const DATA: u8 = 3;
 /// The work is done, but an agent was stopped before its end.
 pub const AGENT_STOPPED: u8 = 4;
+/// A device failed.
+const DEVICE: u8 = 5;
+/// A task failed.
+const TASK: u8 = 6;
 /// A job of a cluster will not be tried again.
 pub const GAVE_UP: u8 = 7;
 /// The user interrupted; the run can be resumed.
 pub const INTERRUPTED: u8 = 130;
+
+/// Every exit code with its meaning, the same for all commands. docs/COMMAND.md has the same table; a test compares them.
+pub const EXIT_CODES: [(u8, &str); 8] = [
+    (SUCCESS, "done"),
+    (USAGE, "wrong usage: an option, a name or a path, or a run that another process is training"),
+    (DATA, "a file is damaged, missing or cannot be written"),
+    (AGENT_STOPPED, "done, but an agent was stopped before its end"),
+    (DEVICE, "a device failed"),
+    (TASK, "a task failed"),
+    (GAVE_UP, "a job of a cluster was given up"),
+    (INTERRUPTED, "interrupted; what was trained is saved and can be resumed"),
+];
+
+/// The table, for a help text.
+pub fn exit_codes() -> String {
+    let lines = EXIT_CODES.map(|(code, meaning)| format!("\n  {code:>3}  {meaning}"));
+    format!("Exit codes:{}", lines.concat())
+}
 
 /// Why the command failed.
 #[derive(Debug)]
@@ -46,6 +68,35 @@ impl From<TrainError> for Failure {
 
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
-        Failure { text: error.to_string(), exit_code: DATA }
+        // A path that holds no run is the user's mistake, as it is for every other command; what is wrong inside of runs is not.
+        let wrong_path = matches!(error, ReportError::NoRuns { .. } | ReportError::NotThere { .. });
+        Failure { text: error.to_string(), exit_code: if wrong_path { USAGE } else { DATA } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_the_table_and_of_the_documents() {
+        let errors = [
+            (TrainError::Usage(String::new()), USAGE),
+            (TrainError::Unregistered(String::new()), USAGE),
+            (TrainError::Busy(String::new()), USAGE),
+            (TrainError::Data(String::new()), DATA),
+            (TrainError::Device(String::new()), DEVICE),
+            (TrainError::Task(String::new()), TASK),
+        ];
+        for (error, code) in errors {
+            assert_eq!(Failure::from(error).exit_code, code);
+        }
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/COMMAND.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        let rows: Vec<&str> =
+            rows.into_iter().filter(|row| row.as_bytes().get(3).is_some_and(u8::is_ascii_digit)).collect();
+        let expected = EXIT_CODES.map(|(code, meaning)| format!("| `{code}` | {meaning} |"));
+        assert_eq!(rows, expected);
     }
 }

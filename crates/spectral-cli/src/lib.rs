@@ -14,6 +14,7 @@ mod args;
 mod commands;
 #[cfg(test)]
 mod documented;
+mod event_stream;
 mod failure;
 mod film;
 mod half_blocks;

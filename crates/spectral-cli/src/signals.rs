@@ -12,16 +12,28 @@ pub enum Asked {
 
 /// Calls `handle`, on a thread of its own, whenever the process is asked to stop, instead of ending the process. Where that cannot be
 /// arranged the process ends as it would otherwise: less politely, but not worth failing for.
+///
+/// Who was started by `nohup` is to go on when the terminal goes away, and does.
 #[cfg(unix)]
 pub fn when_asked_to_stop(mut handle: impl FnMut(Asked) + Send + 'static) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    let wishes: &[i32] = if hangup_is_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(wishes) else { return };
     let listen = move || {
         for signal in signals.forever() {
             handle(if signal == SIGINT { Asked::CtrlC } else { Asked::ByProgram });
         }
     };
     let _ = std::thread::Builder::new().name("signals".into()).spawn(listen);
+}
+
+/// Whether whoever started this process has told the system to let no SIGHUP through, as Linux says.
+#[cfg(unix)]
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // A hexadecimal mask; the lowest bit is that of SIGHUP, which is signal 1.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Calls `handle`, on a thread of its own, at Ctrl-C.

@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::output::print;
 use serde_json::{Map, Value};
+pub use spectral_core::settings::show_count as count;
 
-/// A table whose columns have names.
+/// A table whose columns have names, which are keys of JSON too: small letters, digits and underscores.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<String>,
@@ -63,11 +64,21 @@ impl Table {
 fn show(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => one_line(text),
         Value::Array(items) => items.iter().map(show).collect::<Vec<_>>().join(", "),
         Value::Number(n) if n.is_f64() => number(n.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }
+}
+
+/// Text from files, whoever wrote them, in a line of a table: it breaks none and tells a terminal nothing.
+fn one_line(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.trim_end().chars().map(shown).collect()
 }
 
 /// A number with about four digits that matter.
@@ -81,15 +92,41 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// A count with thousands apart.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
+/// One of something, or several: `1 agent`, `12,000 frames`.
+pub fn plural(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{} {what}s", count(n as u64)) }
+}
+
+/// A text in lines of at most so many characters; a word that is longer has a line of its own.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
         }
-        out.push(d);
     }
-    out
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_and_nothing_of_it_is_lost() {
+        let text = "a line that is too long for its place, incomprehensibly";
+        let lines = wrap(text, 12);
+        assert_eq!(lines, ["a line that", "is too long", "for its", "place,", "incomprehensibly"]);
+        assert_eq!(lines.join(" "), text);
+        assert!(wrap("", 5).is_empty());
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 1200].map(|n| plural(n, "agent")), ["0 agents", "1 agent", "1,200 agents"]);
+    }
 }

@@ -14,13 +14,15 @@ fn every_table_is_valid_json_on_demand() {
         "agents --settings",
         "doctor",
         "decompose 6.5 -3 0 1e300",
+        "status run",
         "eval run --episodes 1",
         "report run",
     ] {
         let people = place.run(command).code(0);
         assert!(people.out.lines().count() > 1, "{command}: {}", people.out);
         let json = place.run(&format!("{command} --json")).code(0).json();
-        let filled = json.as_array().is_some_and(|rows| !rows.is_empty()) || json["tasks"].is_array();
+        let filled = json.as_array().or(json["tasks"].as_array()).or(json["gpus"].as_array());
+        let filled = filled.is_some_and(|rows| command == "doctor" || !rows.is_empty());
         assert!(filled, "{command}: {json}");
     }
     let tasks = place.run("tasks --json").json();
@@ -51,7 +53,8 @@ fn completions_know_every_command() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = place.run(&format!("completions {shell}")).code(0).out;
-        for command in ["demo", "train", "resume", "eval", "report", "tasks", "agents", "decompose", "doctor"]
+        for command in
+            ["demo", "train", "resume", "status", "eval", "report", "tasks", "agents", "decompose", "doctor"]
         {
             assert!(script.contains(command), "{shell}: no {command}");
         }
@@ -181,28 +184,54 @@ fn an_interrupted_demo_goes_on() {
     assert_same(&results(&second), &wanted);
 }
 
-/// On a terminal, training shows a line per agent and an overall bar.
-#[test]
+/// What a terminal of this size shows of a command, with what moves the cursor taken out; `None` where there is no `script`.
 #[cfg(target_os = "linux")]
-fn a_terminal_gets_a_line_per_agent() {
-    let place = Place::new();
-    let command = format!(
-        "{} {}",
-        env!("CARGO_BIN_EXE_spectral"),
-        train("--agents spectral,popart --frames 4000 --out tty")
-    );
-    let script = std::process::Command::new("script")
+fn on_a_terminal(place: &Place, size: (usize, usize), arguments: &str) -> Option<Vec<String>> {
+    let (columns, rows) = size;
+    let command = format!("stty rows {rows} cols {columns}; {} {arguments}", env!("CARGO_BIN_EXE_spectral"));
+    let output = std::process::Command::new("script")
         .args(["-qec", &command, "/dev/null"])
         .current_dir(place.0.path())
         .env("TERM", "xterm")
         .stdin(std::process::Stdio::null())
-        .output();
-    let Ok(output) = script else {
-        return skipped("no `script` command, so the bars were not looked at");
-    };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    assert!(!said.contains("panicked at"), "{said}");
-    assert!(said.contains("spectral-s1") && said.contains("popart-s1") && said.contains('\x1b'), "{said}");
-    assert!(said.contains("frames/s") || said.contains("starting"), "{said}");
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && !said.contains("panicked at"), "{said}");
+    assert!(said.contains('\x1b'), "no bars: {said}");
+    let mut plain = String::new();
+    let mut rest = said.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            // ESC [ … letter
+            '\x1b' => drop(rest.by_ref().find(char::is_ascii_alphabetic)),
+            '\r' => plain.push('\n'),
+            c => plain.push(c),
+        }
+    }
+    Some(plain.lines().map(String::from).collect())
+}
+
+/// On a terminal, training shows a line per agent, or per name where there is less room, and one of all; none is wider than the
+/// terminal.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_gets_lines_that_fit() {
+    let place = Place::new();
+    let twelve = "--agents spectral,popart,clipped,compressed --seeds 3 --frames 1200";
+    for ((columns, rows), alone) in [((80, 24), true), ((200, 50), true), ((80, 9), false), ((46, 12), false)]
+    {
+        let out = format!("{twelve} --out of-{columns}-by-{rows}");
+        let Some(lines) = on_a_terminal(&place, (columns, rows), &train(&out)) else {
+            return skipped("no `script` command, so the bars were not looked at");
+        };
+        let bars: Vec<&String> = lines.iter().filter(|line| line.starts_with("  ")).collect();
+        let wide = bars.iter().find(|line| line.chars().count() >= columns);
+        assert!(wide.is_none(), "{columns} × {rows}: {wide:?}");
+        let of = |name: &str| bars.iter().any(|line| line.trim_start().starts_with(name));
+        assert_eq!(of("compressed-s3"), alone, "{columns} × {rows}: {bars:#?}");
+        assert!(alone || of("compressed "), "{columns} × {rows}: {bars:#?}");
+        // The line of all, at the end.
+        assert!(bars.iter().any(|line| line.contains("100%")), "{columns} × {rows}: {bars:#?}");
+    }
 }

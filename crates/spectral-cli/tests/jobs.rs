@@ -106,12 +106,9 @@ fn jobs_in_any_order_are_the_same_to_the_bit_as_a_figure_made_here() {
 }
 
 #[test]
-fn a_plan_is_written_once_and_kept_as_it_was() {
+fn a_plan_that_was_begun_is_kept_as_it_was() {
     let place = place();
     let plan = plan(&place, "--agents-per-job 6 --time 2:00:00 --partition gpu --sbatch=--account=me");
-    let again =
-        place.run("reproduce tiny.toml --on slurm --device cpu --no-submit --agents-per-job 6").code(2);
-    again.says(&["planned before", "--retry"]);
     let script = std::fs::read_to_string(plan.join("job.sbatch")).unwrap();
     for line in [
         "#SBATCH --requeue",
@@ -126,6 +123,12 @@ fn a_plan_is_written_once_and_kept_as_it_was() {
     let last = script.lines().last().unwrap();
     assert!(last.starts_with("exec /") && last.ends_with("\"$SLURM_ARRAY_TASK_ID\""), "{last}");
     assert!(!script.contains("gres"), "{script}");
+    // Submitted, it is not written again.
+    let submitted = plan.join("submissions.toml");
+    std::fs::write(&submitted, "[[submission]]\narray = \"1\"\nreport = \"2\"\njobs = [0, 1]\n").unwrap();
+    let again = "reproduce tiny.toml --on slurm --device cpu --no-submit --agents-per-job 6";
+    place.run(again).code(2).says(&["planned before", "--retry"]);
+    std::fs::remove_file(&submitted).unwrap();
     // What the user changes afterwards changes no job.
     std::fs::write(place.path("tiny.toml"), TINY.replace("hidden = 16", "hidden = 32")).unwrap();
     job(&place, &plan, 0).code(0);
@@ -139,6 +142,63 @@ fn a_plan_is_written_once_and_kept_as_it_was() {
         "nothing is said to be missing"
     );
     assert!(!plans(&place).iter().any(|path| path.file_name().unwrap().to_string_lossy().starts_with('.')));
+}
+
+/// A partition that does not exist is what happens first on a new cluster: with the right one, the same command goes on.
+#[test]
+fn a_plan_that_was_not_submitted_is_written_anew() {
+    let place = place();
+    let command = "reproduce tiny.toml --on slurm --device cpu --agents-per-job 6";
+    let mut refused = place.command(&format!("{command} --partition gup"));
+    // There is no sbatch.
+    refused.env("PATH", place.path("nowhere"));
+    let refused = Ran::of(refused.output().expect("the command starts")).code(2);
+    refused.says(&["sbatch", "nothing is submitted", "other options"]);
+    let first = plans(&place);
+    let script = || std::fs::read_to_string(first[0].join("job.sbatch")).unwrap();
+    assert!(script().contains("partition=gup"));
+    place.run(&format!("{command} --partition gpu --cpus-per-job 3 --no-submit")).code(0);
+    assert_eq!(plans(&place), first, "one plan, and nothing beside it");
+    assert!(script().contains("partition=gpu\n") && script().contains("cpus-per-task=3"), "{}", script());
+    let kept = std::fs::read_to_string(first[0].join("plan.toml")).unwrap();
+    assert!(kept.contains("cpus = 3"), "{kept}");
+    job(&place, &first[0], 0).code(0);
+}
+
+/// Two plans of the same agents would train them twice, or keep a node waiting for another one.
+#[test]
+fn what_a_plan_trains_is_not_planned_again() {
+    let place = place();
+    let first = plan(&place, "--agents-per-job 6");
+    let command = "reproduce tiny.toml --on slurm --device cpu --no-submit";
+    let refused = |further: &str| {
+        let ran = place.run(&format!("{command} {further}")).code(2);
+        ran.says(&[
+            "spectral-s1 on exponential-pong-mini",
+            "is not finished",
+            "--retry",
+            "remove that folder",
+        ]);
+    };
+    // More seeds, while nothing of the first is there; other sizes of jobs; one task of two.
+    refused("--seeds 3");
+    refused("--agents-per-job 3");
+    refused("--tasks exponential-pong-mini");
+    assert_eq!(plans(&place).len(), 1);
+    // Other seeds and other settings are other runs.
+    for other in ["--seeds 3..4", "--set learning_rate=1e-3", "--out other"] {
+        place.run(&format!("{command} {other}")).code(0);
+    }
+    // Half of it is finished: what is left is the first plan's still.
+    job(&place, &first, 0).code(0);
+    place.run(command).code(2).says(&["spectral-s1 on ponglantis-mini", "is not finished"]);
+    // More seeds of what is finished may be planned.
+    place.run(&format!("{command} --seeds 5,1 --tasks exponential-pong-mini")).code(0).says(&["3 of 6 runs"]);
+    // Whoever gave the first one up removes it.
+    std::fs::remove_dir_all(&first).unwrap();
+    place.run(command).code(0);
+    // The same runs, taken further, wait for those that they go on with.
+    place.run(&format!("{command} --frames 7000")).code(0);
 }
 
 #[test]
@@ -230,6 +290,10 @@ fn plans_that_are_none_are_refused() {
     let good = std::fs::read_to_string(&file).unwrap();
     let folder = plan.display().to_string();
     place.run("jobs nowhere").code(2).says(&["is not a job plan", "--on slurm"]);
+    for near in ["reproduce", "reproduce/jobs"] {
+        let name = plan.file_name().unwrap().to_string_lossy().into_owned();
+        place.run(&format!("jobs {near}")).code(2).says(&["the newest plan there is", &name]);
+    }
     job(&place, &plan, 7).code(2).says(&["has no job 7", "0 to 0"]);
     let line = good.lines().find(|line| line.starts_with("run = ")).unwrap().to_string();
     for (from, to, code, word) in [
@@ -260,6 +324,7 @@ fn plans_that_are_none_are_refused() {
         "--agents-per-job 0",
         "--gpu-memory 80",
         "--time=",
+        "--time 3",
         "--sbatch=account",
         "--on pbs",
         "--agents-per-job 2 --live",

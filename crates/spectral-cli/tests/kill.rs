@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// A small generator: moments must be the same in every run of the test.
@@ -211,6 +211,31 @@ fn signals_that_come_twice_lose_no_checkpoint() {
         }
         Ran::of(child.wait_with_output().unwrap()).code(130).says(&["interrupted and saved"]);
         assert_eq!(checkpoints(&run).len(), 1, "{first} and {second}");
+    }
+}
+
+/// `nohup` is to let a run go on when the terminal goes away; without it, that is a wish to save and stop.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_was_started_by_nohup_goes_on_when_the_terminal_goes_away() {
+    let place = Place::new();
+    for (name, before) in [("kept", "trap '' HUP; "), ("stopped", "")] {
+        let program = format!("{before}exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &program, env!("CARGO_BIN_EXE_spectral")]).current_dir(place.path(""));
+        command.args(train(&format!("--frames 100000000 --out {name}")).split_whitespace());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let metrics = place.path(&format!("{name}/agents/spectral-s1/metrics.csv"));
+        let rows = || metrics.metadata().map_or(0, |m| m.len());
+        wait_until("some rows", || rows() > 900);
+        signal(&child, "HUP");
+        if name == "kept" {
+            let before = rows();
+            wait_until("further rows", || rows() > before + 3000);
+            signal(&child, "TERM");
+        }
+        Ran::of(child.wait_with_output().unwrap()).code(130).says(&["interrupted and saved"]);
     }
 }
 

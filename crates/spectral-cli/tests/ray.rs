@@ -125,3 +125,73 @@ fn a_node_dies_and_the_figure_is_the_same_to_the_bit() {
     place.run("reproduce tiny.toml --calibrate 0 --device cpu --out whole").code(0);
     assert_same(&all_results(&place.path("reproduce/runs")), &all_results(&place.path("whole/runs")));
 }
+
+/// As much of Ray as the driver uses: tasks are done when they are asked for.
+const STAND_IN: &str = r#"
+import os
+
+class exceptions:
+    class RayError(Exception):
+        pass
+
+class Done:
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+def init(address, **_):
+    if address == "nowhere":
+        raise ConnectionError("a long story")
+
+def nodes():
+    return [{"Alive": True, "Resources": {"CPU": 1.0, "memory": 1e12}}, {"Alive": False, "Resources": {"CPU": 64.0, "memory": 1e12}}]
+
+def remote(**_):
+    def task(function):
+        function.remote = lambda *words: Done(function(*words))
+        return function
+    return task
+
+def wait(tasks, num_returns):
+    return tasks[:1], tasks[1:]
+
+def get(task):
+    return task.outcome
+
+class get_runtime_context:
+    def get_node_id(self):
+        return "0123456789"
+"#;
+
+/// A plan's driver with the stand-in for Ray.
+fn drive(place: &Place, plan: &Path, address: &str) -> Output {
+    std::fs::write(place.path("ray.py"), STAND_IN).unwrap();
+    let python = std::env::var("SPECTRAL_PYTHON").unwrap_or("python3".into());
+    let mut command = Command::new(python);
+    command.arg(plan.join("ray_driver.py")).env("PYTHONPATH", place.path("")).env("RAY_ADDRESS", address);
+    command.output().expect("Python")
+}
+
+#[test]
+fn the_driver_says_what_its_jobs_wait_for() {
+    let place = Place::new();
+    std::fs::write(place.path("tiny.toml"), FIGURE.replace("FRAMES", "1000")).unwrap();
+    let planned = "reproduce tiny.toml --on ray --device cpu --cpus-per-job 5 --agents-per-job 2 --no-submit";
+    place.run(planned).code(0);
+    let plan = std::fs::read_dir(place.path("reproduce/jobs")).unwrap().next().unwrap().unwrap().path();
+    // What nobody has begun is Ray's to do, not something to be tried again.
+    let table = place.run(&format!("jobs {}", plan.display())).code(0);
+    let table = table.says(&["2 not begun", "ray_driver.py", "start it again"]);
+    assert!(!table.err.contains("--retry"), "{}", table.err);
+    let ran = drive(&place, &plan, "nowhere");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("no Ray cluster at 'nowhere'") && said.contains("ray start --head"), "{said}");
+    assert!(!said.contains("Traceback"), "{said}");
+    // Its one living node is too small.
+    let ran = drive(&place, &plan, "somewhere");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains("no node of this cluster has 5 cores"), "{said}");
+    place.run(&format!("jobs {}", plan.display())).code(0).says(&["2 finished"]);
+    place.run(planned).code(0).says(&["everything is there"]);
+}

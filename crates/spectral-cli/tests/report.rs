@@ -89,7 +89,7 @@ fn runs_that_are_not_the_experiments_are_judged_with_a_caution() {
     let agents = "--agents spectral,popart,clipped --seeds 2 --set agent.popart.learning_rate=0.003";
     place.train(&format!("{agents} --frames 6000 --set frame_skip=2 --out other")).code(0);
     let ran = place.run("report other --experiment claims.toml --json").code(0).says(&[
-        "Longer than the figure asks for: 6 000 of 4 000 frames per agent on exponential-pong-mini.",
+        "Longer than the figure asks for: 6,000 of 4,000 frames per agent on exponential-pong-mini.",
         "Not as claims asks for: exponential-pong-mini has another frame_skip.",
         "Not as claims asks for: popart on exponential-pong-mini has another learning_rate.",
     ]);
@@ -115,7 +115,7 @@ fn runs_of_unlike_lengths_meet_at_a_frame() {
     assert_eq!(report["tasks"][0]["frames"], 4000);
     assert_eq!(verdicts(&report), ["agree", "differ", "undecided"]);
     let early = place.run("report short long --experiment claims.toml --at-frames 3000 --json").code(0);
-    let early = early.says(&["Shorter than the figure asks for: 3 000 of 4 000"]).json();
+    let early = early.says(&["Shorter than the figure asks for: 3,000 of 4,000"]).json();
     assert_eq!(early["tasks"][0]["rows"][0]["finished"], 2);
     assert!(page(&place, "short/report").contains("read up to 3k frames only"));
 }

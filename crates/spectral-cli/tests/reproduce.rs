@@ -110,7 +110,7 @@ fn more_frames_go_on_from_the_end_and_give_the_same_bits() {
     let (short, whole) = (place(), place());
     short.run(&call("--seeds 1 --frames 1500")).code(0);
     let html = std::fs::read_to_string(short.path("out/tiny/report.html")).unwrap();
-    assert!(html.contains("1 500 of 4 000 frames"), "a shorter figure says so");
+    assert!(html.contains("1,500 of 4,000 frames"), "a shorter figure says so");
     let names = run_directories(&short.path("out/runs"));
     // Of a run that is killed as soon as its end was moved, only the plan has changed.
     let plan = short.path("out/runs").join(&names[0]).join("run.toml");
@@ -141,7 +141,7 @@ fn a_dry_run_says_what_it_would_cost_and_touches_nothing() {
     let place = place();
     let ran = place.run(&call("--dry-run")).code(0);
     let words =
-        ["exponential-pong-mini", "2 agents × 2 seeds × 4 000 frames", "2 populations (8 runs)", "unknown"];
+        ["exponential-pong-mini", "2 agents × 2 seeds × 4,000 frames", "2 populations (8 runs)", "unknown"];
     assert!(words.iter().all(|word| ran.out.contains(word)), "{}", ran.out);
     assert!(!place.path("out").exists());
     let plan = place.run("reproduce tiny.toml --calibrate 4 --out out --dry-run --json").code(0).json();

@@ -90,7 +90,7 @@ fn the_terminal_shows_the_game_the_bars_and_the_score() {
         let output = place.command(&arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        for part in ["▀", "stay", "up", "down", agent, "weights of frame 1 500", "score "] {
+        for part in ["▀", "stay", "up", "down", agent, "weights of frame 1,500", "score "] {
             assert!(text.contains(part), "no '{part}' in what {agent} shows: {text}");
         }
         // As wide as 80 columns and as high as 24 rows allow.

@@ -56,8 +56,27 @@ def run(index, attempt):
         ).returncode
 
 
+def connect():
+    """To the cluster that RAY_ADDRESS names, or that of this machine. Says so if it has no room for a job: Ray would wait without a word."""
+    address = os.environ.get("RAY_ADDRESS", "auto")
+    try:
+        ray.init(address=address, log_to_driver=False)
+    except ConnectionError:
+        sys.exit(
+            f"there is no Ray cluster at '{address}': start one (ray start --head), or name one by RAY_ADDRESS; then start this again: "
+            f"python3 {__file__}"
+        )
+    needs = {"CPU": CPUS, "GPU": GPUS, "memory": MEMORY}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(all(node.get(what, 0) >= much for what, much in needs.items()) for node in nodes):
+        words = [f"{CPUS} cores", f"{MEMORY / 1e9:.1f} GB of memory"] + (["a GPU"] if GPUS else [])
+        print(f"no node of this cluster has {', '.join(words)}, as each job needs: they wait until there is one", flush=True)
+
+
 def main():
-    ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False)
+    # Whoever copied the plan may have left an empty folder behind.
+    (PLAN / "logs").mkdir(exist_ok=True)
+    connect()
     attempts = collections.Counter()
     under_way = {}
 

@@ -6,6 +6,7 @@
 //! what an attempt at a job may do, and [`survey`] puts everything that is known of a plan into a table.
 
 pub mod attempt;
+mod earlier;
 mod plan;
 pub mod ray;
 pub mod slurm;

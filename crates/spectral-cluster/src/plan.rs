@@ -79,6 +79,16 @@ pub struct JobEntry {
     pub device_memory: u64,
 }
 
+impl JobEntry {
+    /// What to say of a run directory that is not this job's.
+    pub fn holds_another(&self) -> String {
+        format!(
+            "{} holds another run than the one that was planned: move it away, or make the plan anew",
+            self.run.display()
+        )
+    }
+}
+
 /// A plan that was written: see [`NewPlan::write`] and [`JobPlan::open`].
 #[derive(Clone, Debug)]
 pub struct JobPlan {
@@ -128,21 +138,30 @@ impl NewPlan<'_> {
         self.out.join(PLANS).join(name)
     }
 
-    /// Writes the plan: all of it or nothing. A plan of the same jobs that is there already is left as it is, and is an error.
-    pub fn write(&self, registry: &Registry) -> Result<JobPlan, TrainError> {
-        if self.jobs.len() > MOST_JOBS {
-            return Err(TrainError::Usage(format!(
+    /// Refuses more jobs than an array may have, and a folder that no script can name.
+    pub fn check(&self) -> Result<(), TrainError> {
+        fits_scripts(&std::path::absolute(self.out).map_err(|e| StoreError::io(self.out, "find", e))?)?;
+        match self.jobs.len() > MOST_JOBS {
+            true => Err(TrainError::Usage(format!(
                 "{} jobs are more than the {MOST_JOBS} that one array may have: put more agents into each (--agents-per-job), or \
                  submit a part (--tasks, --seeds)",
                 self.jobs.len()
-            )));
+            ))),
+            false => Ok(()),
         }
+    }
+
+    /// Writes the plan: all of it or nothing. A plan of the same jobs that is there already is left as it is, and is an error, if
+    /// anything of it was submitted or tried; else this one takes its place.
+    pub fn write(&self, registry: &Registry) -> Result<JobPlan, TrainError> {
+        self.check()?;
         std::fs::create_dir_all(self.out).map_err(|e| StoreError::io(self.out, "create", e))?;
         let out = self.out.canonicalize().map_err(|e| StoreError::io(self.out, "find", e))?;
+        fits_scripts(&out)?;
         let folder = self.folder();
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let folder = out.join(PLANS).join(&name);
-        if folder.exists() {
+        if folder.exists() && JobPlan::open(&folder).map_or(true, |plan| plan.is_begun()) {
             return Err(already_there(&folder));
         }
         let unfinished = out.join(PLANS).join(format!("{UNFINISHED}{}-{name}", std::process::id()));
@@ -164,6 +183,11 @@ impl NewPlan<'_> {
         }
         write("experiment.toml", &self.experiment.text)?;
         write("plan.toml", &self.text(&out)?)?;
+        let earlier = unfinished.with_extension("earlier");
+        let _earlier = Remove(&earlier);
+        if folder.exists() {
+            std::fs::rename(&folder, &earlier).map_err(|e| StoreError::io(&folder, "rename", e))?;
+        }
         std::fs::rename(&unfinished, &folder).map_err(|e| match folder.exists() {
             true => already_there(&folder),
             false => StoreError::io(&folder, "rename the finished plan to", e).into(),
@@ -221,6 +245,19 @@ impl NewPlan<'_> {
     }
 }
 
+/// Refuses a folder that no script can name. A line break in a directive would begin a line that the shell runs; and Slurm
+/// replaces what follows a percent sign, and takes a backslash out, in the path of a job's log, which it then cannot open.
+fn fits_scripts(folder: &Path) -> Result<(), TrainError> {
+    let fits = |c: char| !c.is_control() && c != '%' && c != '\\';
+    match folder.to_str().is_some_and(|path| path.chars().all(fits)) {
+        true => Ok(()),
+        false => Err(TrainError::Usage(format!(
+            "{folder:?} cannot be written into a script for a cluster, because its path has a percent sign, a backslash, a line break or \
+             another control character, or is no Unicode: choose another folder (--out)"
+        ))),
+    }
+}
+
 /// A run's path seen from the folder of runs and reports.
 fn inside(out: &Path, as_given: &Path, run: &Path) -> Result<String, TrainError> {
     let relative = run.strip_prefix(as_given).or_else(|_| run.strip_prefix(out)).ok().and_then(Path::to_str);
@@ -238,11 +275,21 @@ fn settings_file(index: usize) -> String {
 }
 
 fn already_there(folder: &Path) -> TrainError {
+    let again = match folder.join("ray_driver.py").is_file() {
+        true => "its ray_driver.py goes on with them if no other one does",
+        false => "with --retry it submits those again that nobody has",
+    };
     TrainError::Usage(format!(
-        "these jobs were planned before, in {0}: `spectral jobs {0}` says how far they are, with --retry it submits those again that \
-         failed",
+        "these jobs were planned before, in {0}: `spectral jobs {0}` says how far they are, and {again}",
         folder.display()
     ))
+}
+
+/// The plan in a folder of plans that was written last.
+fn newest_in(folder: &Path) -> Option<PathBuf> {
+    let plans = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let written = |plan: &Path| plan.join("plan.toml").metadata().and_then(|data| data.modified()).ok();
+    plans.filter_map(|plan| Some((written(&plan)?, plan))).max().map(|(_, plan)| plan)
 }
 
 /// A folder that goes unless it is forgotten.
@@ -260,8 +307,12 @@ impl JobPlan {
     pub fn open(folder: &Path) -> Result<Self, TrainError> {
         let file = folder.join("plan.toml");
         let text = read_text(&file).map_err(|e| {
+            let hint = match newest_in(folder).or_else(|| newest_in(&folder.join(PLANS))) {
+                Some(plan) => format!("the newest plan there is {}", plan.display()),
+                None => "`--on slurm` or `--on ray` makes one".into(),
+            };
             TrainError::Usage(format!(
-                "{} is not a job plan: cannot read {}: {e} (`--on slurm` or `--on ray` makes one)",
+                "{} is not a job plan: cannot read {}: {e} ({hint})",
                 folder.display(),
                 file.display()
             ))
@@ -318,10 +369,17 @@ impl JobPlan {
                 device_memory: count_of(job, "device_memory")?,
             });
         }
+        // The report gets a folder of this name.
+        let name = text_of(&table, "name")?;
+        let mut parts = Path::new(&name).components();
+        let one = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name.as_str());
+        if !one || name.contains(char::is_control) {
+            return Err(format!("{name:?} is not the name of a plan"));
+        }
         Ok(JobPlan {
             folder: folder.into(),
             kind,
-            name: text_of(&table, "name")?,
+            name,
             command: text_of(&table, "command")?,
             out,
             resources,

@@ -4,7 +4,7 @@ use crate::plan::JobPlan;
 use spectral_core::settings::quote;
 use spectral_train::error::TrainError;
 use spectral_train::machine::host_name;
-use spectral_train::store::{read_text, write_atomically};
+use spectral_train::store::{StoreError, read_text, write_atomically};
 use spectral_train::trainer::{AgentProgress, Observer};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -80,7 +80,7 @@ impl JobStatus {
             fruitless: count("fruitless")?,
             frames_at_start: count("frames_at_start")?,
             frames: count("frames")?,
-            seconds: table.get("seconds")?.as_float()?,
+            seconds: table.get("seconds")?.as_float().filter(|seconds| seconds.is_finite())?,
             host: text("host")?,
             scheduler: text("scheduler")?,
             reason: text("reason")?,
@@ -155,11 +155,19 @@ pub struct StatusWriter {
 }
 
 impl StatusWriter {
-    /// For an attempt that begins now with this status, which is written at once.
-    pub fn new(plan: &JobPlan, index: usize, status: JobStatus) -> Result<Self, TrainError> {
-        status.write(plan, index)?;
+    /// For an attempt that begins now with this status, which [`begin`](StatusWriter::begin) writes.
+    pub fn new(plan: &JobPlan, index: usize, status: JobStatus) -> Self {
         let begun = Instant::now();
-        Ok(StatusWriter { file: file(plan, index), begun, now: Mutex::new((status, begun)) })
+        StatusWriter { file: file(plan, index), begun, now: Mutex::new((status, begun)) }
+    }
+
+    /// Writes the status with which the attempt begins. Should nothing more be heard of it, it counts as killed.
+    pub fn begin(&self) -> Result<(), TrainError> {
+        // Whoever copied the plan may have left an empty folder behind.
+        if let Some(folder) = self.file.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
+        }
+        self.status().write_to(&self.file)
     }
 
     /// The last word of the attempt.

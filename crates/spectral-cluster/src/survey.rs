@@ -3,7 +3,6 @@
 use crate::plan::{JobEntry, JobPlan};
 use crate::slurm::{self, Queued};
 use crate::status::{JobState, JobStatus};
-use spectral_train::error::TrainError;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use std::collections::HashMap;
@@ -79,51 +78,82 @@ impl Row {
 
     /// The share of the work that is done.
     pub fn share(&self) -> f64 {
-        let all = self.frames + self.left;
+        let all = self.frames.saturating_add(self.left);
         if all == 0 { 0.0 } else { self.frames as f64 / all as f64 }
     }
 }
 
 /// One row per job, in order, and what could not be found out.
-pub fn survey(plan: &JobPlan, registry: &Registry) -> Result<(Vec<Row>, Option<String>), TrainError> {
+pub fn survey(plan: &JobPlan, registry: &Registry) -> (Vec<Row>, Option<String>) {
     // Files tell most of it; a queue that does not answer is no reason to say nothing.
     let (queued, note) = match slurm::queue(plan) {
         Ok(queued) => (queued, None),
         Err(error) => (HashMap::new(), Some(format!("the queue was not asked: {error}"))),
     };
     let rows = plan.jobs.iter().map(|entry| row(plan, entry, queued.get(&entry.index), registry));
-    Ok((rows.collect::<Result<_, _>>()?, note))
+    (rows.collect(), note)
 }
 
-fn row(
-    plan: &JobPlan,
-    entry: &JobEntry,
-    queued: Option<&Queued>,
-    registry: &Registry,
-) -> Result<Row, TrainError> {
-    let said = JobStatus::read(plan, entry.index);
-    let all = entry.frames.saturating_mul(entry.agents.len() as u64);
-    let (mut frames, mut left, mut finished, mut at_work) = (0, all, false, false);
-    let mut why = String::new();
-    if entry.run.join("run.toml").exists() {
-        let (dir, file) = RunDir::open(&entry.run, registry)?;
+/// What a job's run directory says.
+#[derive(Default)]
+struct OnDisk {
+    frames: u64,
+    left: u64,
+    finished: bool,
+    at_work: bool,
+    /// Agents that were stopped, and why; or why no job can go on with the directory.
+    why: String,
+    unusable: bool,
+}
+
+impl OnDisk {
+    fn read(entry: &JobEntry, registry: &Registry) -> Self {
+        let all = entry.frames.saturating_mul(entry.agents.len() as u64);
+        if !entry.run.join("run.toml").exists() {
+            return OnDisk { left: all, ..OnDisk::default() };
+        }
+        // One directory that cannot be read is no reason to say nothing of the others.
+        let unusable = |why: String| OnDisk { left: all, why, unusable: true, ..OnDisk::default() };
+        let (dir, file) = match RunDir::open(&entry.run, registry) {
+            Ok(opened) => opened,
+            Err(error) => return unusable(error.to_string()),
+        };
+        if file.plan.fingerprint() != entry.fingerprint {
+            return unusable(entry.holds_another());
+        }
         let wanted = file.plan.with(|run| run.frames = run.frames.max(entry.frames));
-        left = dir.frames_left(&wanted);
-        frames = wanted.agents.iter().map(|agent| dir.frames(&agent.id)).sum();
-        finished = dir.finished() && left == 0;
-        at_work = dir.is_at_work() == Some(true);
-        let stopped = wanted.agents.iter().filter_map(|agent| Some((&agent.id, dir.why_stopped(&agent.id)?)));
-        why =
-            stopped.map(|(id, reason)| format!("{id} was stopped: {reason}")).collect::<Vec<_>>().join("; ");
+        let (left, states) = (dir.frames_left(&wanted), dir.agent_states());
+        let known = || wanted.agents.iter().filter_map(|agent| states.get(&agent.id));
+        let stopped = known().filter_map(|agent| {
+            agent.stopped.as_ref().map(|reason| format!("{} was stopped: {reason}", agent.id))
+        });
+        OnDisk {
+            frames: known().map(|agent| agent.frames).fold(0, u64::saturating_add),
+            left,
+            finished: dir.finished() && left == 0,
+            at_work: dir.is_at_work() == Some(true),
+            why: stopped.collect::<Vec<_>>().join("; "),
+            unusable: false,
+        }
     }
-    let standing = standing(finished, at_work, said.as_ref(), queued);
+}
+
+fn row(plan: &JobPlan, entry: &JobEntry, queued: Option<&Queued>, registry: &Registry) -> Row {
+    let said = JobStatus::read(plan, entry.index);
+    let disk = OnDisk::read(entry, registry);
+    let (mut frames, mut left, mut why) = (disk.frames, disk.left, disk.why);
+    let standing = match standing(disk.finished, disk.at_work, said.as_ref(), queued) {
+        Standing::NotBegun | Standing::Stopped if disk.unusable => Standing::Failed,
+        standing => standing,
+    };
     let mut place = String::new();
     if let Some(said) = &said {
         place = [said.host.as_str(), said.scheduler.as_str()].join(" ").trim().to_string();
         if matches!(standing, Standing::Failed | Standing::GaveUp) {
-            why = match said.state {
-                JobState::Running => "it ended without a word: killed, or its node died".into(),
-                _ => said.reason.clone(),
+            match said.state {
+                _ if disk.unusable => {}
+                JobState::Running => why = "it ended without a word: killed, or its node died".into(),
+                _ => why = said.reason.clone(),
             };
         }
         // Newer than the last checkpoint.
@@ -140,7 +170,7 @@ fn row(
     }
     let rate = said.as_ref().filter(|_| standing == Standing::Running).and_then(JobStatus::rate);
     let attempts = said.map_or(0, |said| said.attempts);
-    Ok(Row { entry: entry.clone(), standing, frames, left, rate, attempts, place, why })
+    Row { entry: entry.clone(), standing, frames, left, rate, attempts, place, why }
 }
 
 fn standing(finished: bool, at_work: bool, said: Option<&JobStatus>, queued: Option<&Queued>) -> Standing {

@@ -143,6 +143,24 @@ pub fn parse_count(text: &str) -> Option<u64> {
     ((0.0..=9e15).contains(&count) && count.fract() == 0.0).then_some(count as u64)
 }
 
+/// A whole number with commas between thousands, as people read it.
+///
+/// ```
+/// use spectral_core::settings::show_count;
+/// assert_eq!([7, 1_000, 1_234_567].map(show_count), ["7", "1,000", "1,234,567"]);
+/// ```
+pub fn show_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 number_setting!(u32: "a whole number", u64: "a whole number", usize: "a whole number");
 
 impl Setting for f64 {

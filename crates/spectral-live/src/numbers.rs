@@ -143,14 +143,16 @@ impl Reporter {
 
     /// What files alone say of each agent.
     fn read_agents(&self) -> Vec<AgentProgress> {
+        let mut states = self.dir.agent_states();
         let agent = |(agent, tables): (&AgentPlan, &AgentTables)| {
+            let state = states.remove(&agent.id);
             let scores = tables.curve.rows.iter().rev().filter_map(|point| point.score).take(20);
             let (sum, count) = scores.fold((0.0, 0.0), |(sum, count), score| (sum + score, count + 1.0));
             AgentProgress {
                 id: agent.id.clone(),
-                frames: self.dir.frames(&agent.id).max(tables.frame as u64),
+                frames: state.as_ref().map_or(0, |state| state.frames).max(tables.frame as u64),
                 score: (count > 0.0).then(|| sum / count),
-                stopped: self.dir.why_stopped(&agent.id),
+                stopped: state.and_then(|state| state.stopped),
                 saturated: tables.saturated as u64,
             }
         };

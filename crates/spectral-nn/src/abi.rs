@@ -40,7 +40,8 @@ pub trait CType {
 
 macro_rules! numbers {
     ($($type:ty => $name:literal),*) => {
-        $(unsafe impl Plain for $type {}
+        $(// SAFETY: numbers have no padding, and every pattern of their bits is one.
+        unsafe impl Plain for $type {}
         impl CType for $type {
             fn c_name() -> String {
                 $name.into()
@@ -103,7 +104,8 @@ impl<T> std::fmt::Debug for DevicePtr<T> {
     }
 }
 
-// SAFETY: the address is all there is to it.
+// SAFETY: a number and a mark without size, in a transparent structure: any 8 bytes are one. Following the address is up to
+// kernels, whose launch is unsafe.
 unsafe impl<T> Plain for DevicePtr<T> {}
 
 impl<T: CType> CType for DevicePtr<T> {

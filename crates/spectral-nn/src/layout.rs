@@ -88,6 +88,24 @@ impl Affine {
         self.bias_at() + self.filters
     }
 
+    /// Whether all addresses that operations on the layer form lie within a sample's activations and a network's parameters,
+    /// and no size is beyond counting. Every layer of a [`Plan`] is sound; the fields are public, so others may not be.
+    pub(crate) fn is_sound(&self) -> bool {
+        let counted = |sizes: &[usize]| checked(sizes).is_ok();
+        let places = [self.input_at, self.output_at, self.weights_at, self.input_pitch, self.output_pitch];
+        let sides = [self.kernel, self.stride, self.channels, self.filters];
+        places.iter().all(|&place| counted(&[place]))
+            && sides.iter().all(|&side| side > 0)
+            && self.kernel <= self.height.min(self.width)
+            && counted(&[self.height, self.width, self.channels])
+            && counted(&[self.height, self.width, self.filters])
+            && counted(&[self.kernel, self.kernel, self.channels, self.filters])
+            && self.input_at + self.input_len() <= self.input_pitch
+            && self.output_at + self.output_len() <= self.output_pitch
+            // Samples of a convolution's input lie without gaps: their gradients are cleared together.
+            && (self.is_linear() || self.input_pitch == self.input_len())
+    }
+
     /// Makes output j `scale[j mod n] · y + shift[j mod n]`, n being `scale`'s length, in these parameters of a network; an empty
     /// `shift` is none.
     pub(crate) fn rescale(&self, parameters: &mut [f32], scale: &[f32], shift: &[f32]) {

@@ -24,7 +24,7 @@ const COUNTS: [&str; 10] = [
 fn raise_report(error: ReportError) -> PyErr {
     let text = error.to_string();
     match error {
-        ReportError::NoRuns { .. } => PyFileNotFoundError::new_err(text),
+        ReportError::NoRuns { .. } | ReportError::NotThere { .. } => PyFileNotFoundError::new_err(text),
         ReportError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             PyFileNotFoundError::new_err(text)
         }

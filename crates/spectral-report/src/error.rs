@@ -13,6 +13,13 @@ pub enum ReportError {
         /// The path that was searched.
         path: PathBuf,
     },
+    /// A path that was given as a run leads nowhere, or to a file.
+    NotThere {
+        /// The path.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
     /// The operating system refused to read or write a file.
     Io {
         /// The file or folder concerned.
@@ -86,6 +93,9 @@ impl fmt::Display for ReportError {
                 "{}: no run directory here: neither this folder nor a folder inside it has a run.toml",
                 path.display()
             ),
+            Self::NotThere { path, source } => {
+                write!(f, "{}: no run directory here: {source}", path.display())
+            }
             Self::Io { path, action, source } => write!(f, "{}: cannot {action}: {source}", path.display()),
             Self::Malformed { path, line: Some(line), problem } => {
                 write!(f, "{}, line {line}: {problem}", path.display())
@@ -105,7 +115,7 @@ impl fmt::Display for ReportError {
                 write!(
                     f,
                     "{whose}{task} was not run alike: `{key}` is {first} in {} and {second} in {}; seeds may only be \
-                     averaged if nothing else differs, so report the two apart, or give one of the agents another name",
+                     averaged if nothing else differs, so report the two apart (`spectral report` with one of them at a time)",
                     one.display(),
                     two.display()
                 )
@@ -119,7 +129,7 @@ impl fmt::Display for ReportError {
 impl std::error::Error for ReportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::NotThere { source, .. } => Some(source),
             _ => None,
         }
     }

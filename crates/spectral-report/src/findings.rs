@@ -265,9 +265,17 @@ fn standing(task: &Task<'_>, run: &AgentRun) -> String {
         return format!("seed {} was stopped at {at} frames ({why})", run.seed);
     }
     let owner = task.runs.iter().find(|owner| owner.agents.iter().any(|agent| std::ptr::eq(agent, run)));
-    let state = match owner.map(|owner| owner.status) {
-        Some(RunStatus::Interrupted) => "was interrupted",
-        _ => "is unfinished",
-    };
-    format!("seed {} {state} at {at} of {} frames", run.seed, short_count(task.frames as f64))
+    let frames = short_count(task.frames as f64);
+    match owner.map(|owner| owner.status) {
+        Some(RunStatus::Interrupted) => {
+            format!("seed {} was interrupted at {at} of {frames} frames", run.seed)
+        }
+        Some(RunStatus::Finished) => {
+            format!(
+                "seed {} ended as planned at {at} frames, short of the {frames} at which runs are read",
+                run.seed
+            )
+        }
+        _ => format!("seed {} is unfinished at {at} of {frames} frames", run.seed),
+    }
 }

@@ -95,8 +95,23 @@ pub fn write_report(runs: &[Run], options: &ReportOptions) -> Result<ReportSumma
     write(&runs, &options)
 }
 
+/// The names that agents have in a report of these runs, in the order in which runs have them. An agent that was trained with
+/// different settings has several.
+pub fn agent_names(runs: &[Run], options: &ReportOptions) -> Vec<String> {
+    let cut = options.at_frames.map(|frames| run::cut(runs, frames).0);
+    let named = analysis::tell_apart(cut.as_deref().unwrap_or(runs));
+    let mut names: Vec<String> = Vec::new();
+    for agent in named.runs.iter().flat_map(|run| &run.agents) {
+        if !names.contains(&agent.agent) {
+            names.push(agent.agent.clone());
+        }
+    }
+    names
+}
+
 fn write(runs: &[Run], options: &ReportOptions) -> Result<ReportSummary, ReportError> {
-    let tasks = analysis::analyse(runs, options.baseline.as_deref())?;
+    let named = analysis::tell_apart(runs);
+    let tasks = analysis::analyse(&named, options.baseline.as_deref())?;
     let overall = analysis::overall(&tasks);
     let clips = html::Clips::read(&tasks)?;
     let folder = &options.out;

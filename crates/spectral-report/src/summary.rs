@@ -1,6 +1,6 @@
 //! The results of a report as data: the same numbers as in the HTML, for programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -11,7 +11,8 @@ use crate::frozen_words;
 /// All results of a report. Written beside it as `summary.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReportSummary {
-    /// The HTML report.
+    /// The HTML report. Names that are no UTF-8 cannot be written as JSON; there, what is not has a replacement character.
+    #[serde(serialize_with = "as_text")]
     pub html: PathBuf,
     /// One entry per task.
     pub tasks: Vec<TaskSummary>,
@@ -19,6 +20,10 @@ pub struct ReportSummary {
     pub claims: Vec<Judgement>,
     /// All Atari games together, where there are two or more with human scores.
     pub overall: Option<OverallSummary>,
+}
+
+fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// The results on one task under one protocol and length.

@@ -141,7 +141,6 @@ impl Actor {
     /// Creates the agent's files in `folder`. `learner` holds the names of the learner's metrics.
     pub fn create_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
         let by_score = self.env.spec().max_player_score > 0;
-        // First, because the folder is synced with the other files.
         self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.create_files(folder))?;
         self.files = Files::Open(Box::new(MetricsWriter::create(folder, &columns(learner), by_score)?));
         Ok(())

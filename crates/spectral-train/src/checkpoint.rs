@@ -14,14 +14,15 @@ use crate::recipe::{Anchor, Recipe, Remaking, remake};
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
-    Container, ContainerWriter, SegmentRef, StoreError, append_recipe, append_segments, collect_garbage,
-    load_segments, write_atomically_if,
+    Container, ContainerWriter, disk, SegmentRef, StoreError, append_recipe, append_segments, collect_garbage,
+    load_segments, open_plain, segment_names, sync_folder, write_and_rename, write_and_rename_if,
 };
 use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::Env;
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 spectral_core::choices! {
@@ -124,8 +125,8 @@ impl Checkpoints {
 
     /// Writes the whole population; when it returns, a kill or a power cut loses nothing before this moment.
     ///
-    /// When it fails, everything written before is as it was, and what it had written itself is gone again: a disk that
-    /// is full does not stay full of half a checkpoint.
+    /// When it fails, everything written before is as it was. What it had written itself is gone again, so that a disk that is full
+    /// does not stay full of half a checkpoint; or it is whole, where only the last step failed, and is one more to go on from.
     pub fn write(&mut self, population: &mut dyn Population) -> Result<Cost, TrainError> {
         let result = self.try_write(population);
         // In a run that is another's, other checkpoints need the files.
@@ -174,21 +175,30 @@ impl Checkpoints {
             }
             container.finish()
         };
-        write_atomically_if(&path, whole, || self.fence.check().map_err(std::io::Error::other))?;
-        bytes += path.metadata().map_or(0, |m| m.len());
-        // Committed. Only now may anything older go.
-        self.number = number;
-        self.kept.push((path, segments.iter().flatten().map(|s| s.file.clone()).collect()));
-        self.segments = segments;
-        if self.saving == Saving::Compact {
-            self.anchors = anchors(population);
+        let renamed = write_and_rename_if(&path, whole, || self.fence.check().map_err(std::io::Error::other));
+        // Whatever the system says of the renaming, and of the sync that follows: a checkpoint that has its name may be what the
+        // run goes on from, and needs its segments.
+        if renamed.is_ok() || may_be_there(&path) {
+            self.number = number;
+            self.kept.push((path.clone(), segments.iter().flatten().map(|s| s.file.clone()).collect()));
+            self.segments = segments;
+            if self.saving == Saving::Compact {
+                self.anchors = anchors(population);
+            }
         }
+        renamed?;
+        sync_folder(&self.folder)?;
+        bytes += disk::metadata(&path).map_or(0, |m| m.len());
+        // Committed. Only now may anything older go.
         while self.kept.len() > KEPT {
             self.fence.check()?;
             let (old, _) = self.kept.remove(0);
             // A checkpoint that the user keeps elsewhere is the user's.
             if old.parent() == Some(&self.folder) {
-                std::fs::remove_file(&old).map_err(|e| StoreError::io(&old, "remove", e))?;
+                match disk::remove_file(&old) {
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    removed => removed.map_err(|e| StoreError::io(&old, "remove", e))?,
+                }
             }
         }
         self.fence.check()?;
@@ -231,13 +241,16 @@ impl Checkpoints {
     /// The checkpoints of a run, oldest first.
     pub fn list(dir: &RunDir) -> Result<Vec<PathBuf>, StoreError> {
         let folder = dir.checkpoints();
-        let entries = match std::fs::read_dir(&folder) {
+        let entries = match disk::read_dir(&folder) {
             // A run killed before it had made the folder.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|e| StoreError::io(&folder, "read", e))?,
         };
-        let mut paths: Vec<PathBuf> =
-            entries.flatten().map(|e| e.path()).filter(|p| number_of(p).is_some()).collect();
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|e| StoreError::io(&folder, "read", e))?.path();
+            paths.extend(number_of(&path).map(|_| path));
+        }
         paths.sort();
         Ok(paths)
     }
@@ -245,8 +258,11 @@ impl Checkpoints {
     /// Reads a fresh population's state from the newest checkpoint, or from `chosen`. `None` if there is none yet.
     /// Those written later hold what `saving` says, whatever this one holds.
     ///
-    /// A damaged checkpoint is an error that names the previous one; nothing is overwritten. A device that fails meanwhile
-    /// is not taken for damage.
+    /// A checkpoint that is damaged, or cannot be read, is an error that names another from which the run can go on with its files
+    /// as they are; nothing is overwritten. A device that fails meanwhile is not taken for damage.
+    ///
+    /// A checkpoint that was chosen in place of a newer one becomes the newest, so that the run goes on from it even if it is killed at
+    /// once.
     pub fn load(
         dir: &RunDir,
         run: &ResolvedRun,
@@ -260,17 +276,13 @@ impl Checkpoints {
         let Some(path) = chosen.map(own).or_else(|| all.last().cloned()) else {
             return Ok(None);
         };
-        match Self::read(dir, run, population, &path, &all, saving) {
-            Err(TrainError::Store(error)) if error.is_damage() => {
+        let mut loaded = match Self::read(dir, run, population, &path, saving) {
+            Err(TrainError::Store(error)) if error.may_spare_others() => {
                 // A device that takes nothing any more gives nothing back either: then no file is to blame.
                 population.save_model(0, ModelKind::Last, &mut StateWriter::default())?;
-                let whole = |file: &String| {
-                    Container::open(&dir.checkpoints().join(file)).and_then(|c| c.verify()).is_ok()
-                };
-                let sound = |p: &&PathBuf| {
-                    **p != path && segments_needed(p, &run.plan).is_some_and(|files| files.iter().all(whole))
-                };
-                let hint = all.iter().rev().find(sound).map_or_else(
+                // What can be read to the end, tables included, can be gone on from. The population is of no use any more.
+                let mut sound = |p: &&PathBuf| **p != path && Self::read(dir, run, population, p, saving).is_ok();
+                let hint = all.iter().rev().find(&mut sound).map_or_else(
                     || "there is no other sound checkpoint of this run".to_string(),
                     |p| {
                         let (run, p) = (dir.path().display(), p.display());
@@ -279,10 +291,43 @@ impl Checkpoints {
                         )
                     },
                 );
-                Err(TrainError::Data(format!("{error}\nnothing was changed; {hint}")))
+                return Err(TrainError::Data(format!("{error}\nnothing was changed; {hint}")));
             }
-            other => other.map(Some),
+            other => other?,
+        };
+        loaded.checkpoints.take_up(&path, &all, &run.plan)?;
+        // The whole checkpoint is sound, and the newest: only now may files be cut back to it.
+        for (agent, id) in loaded.checkpoints.ids.iter().enumerate() {
+            let columns = population.metric_columns(agent);
+            population.actor(agent).open_files(&dir.agent(id), &columns)?;
         }
+        Ok(Some(loaded))
+    }
+
+    /// Goes on from the checkpoint that was read, one of `all` or a file from elsewhere.
+    fn take_up(&mut self, path: &Path, all: &[PathBuf], plan: &Plan) -> Result<(), TrainError> {
+        self.number = all.iter().filter_map(|p| number_of(p)).max().unwrap_or(0);
+        // A checkpoint that cannot be read now may be readable later, if it still has its segments.
+        let needed = |p: &PathBuf| match segments_needed(p, plan) {
+            Some(files) => Ok(files),
+            None => segment_names(&self.folder).map(HashSet::from_iter),
+        };
+        let others = all.iter().filter(|p| *p != path).map(|p| Ok((p.clone(), needed(p)?)));
+        let mut kept = others.collect::<Result<Vec<_>, StoreError>>()?;
+        let files: HashSet<String> = self.segments.iter().flatten().map(|s| s.file.clone()).collect();
+        let mut newest = path.to_path_buf();
+        if all.last().map(PathBuf::as_path) != Some(path) {
+            // A run that is killed before its next checkpoint must not find a newer one from which it has departed.
+            kept.push((newest, files.clone()));
+            self.number += 1;
+            newest = self.folder.join(format!("{:08}{SUFFIX}", self.number));
+            let mut from = open_plain(path).map_err(|e| StoreError::io(path, "read", e))?;
+            write_and_rename(&newest, |out| std::io::copy(&mut from, out).map(drop))?;
+            sync_folder(&self.folder)?;
+        }
+        kept.push((newest, files));
+        self.kept = kept;
+        Ok(())
     }
 
     /// A model of one agent in the newest sound checkpoint, if there is one of this kind, as a policy reads it, and the frames that the agent had seen. The
@@ -341,12 +386,12 @@ impl Checkpoints {
         Ok(Some((model.into_bytes(), actor.frames())))
     }
 
+    /// Reads a checkpoint to its end into a population. No file is changed.
     fn read(
         dir: &RunDir,
         run: &ResolvedRun,
         population: &mut dyn Population,
         path: &Path,
-        all: &[PathBuf],
         saving: Saving,
     ) -> Result<Loaded, TrainError> {
         let plan = &run.plan;
@@ -391,23 +436,13 @@ impl Checkpoints {
         remake(run, &checkpoints.folder, &remaking, threads(plan)?, |agent, first, count, bytes| {
             population.records(agent).read_range(first, count, bytes)
         })?;
-        // The whole checkpoint is sound: only now may files be cut back to it.
-        for (agent, id) in checkpoints.ids.iter().enumerate() {
-            let columns = population.metric_columns(agent);
-            population.actor(agent).open_files(&dir.agent(id), &columns)?;
-        }
-        // Numbers go on after the newest file, read or not. The one that was read is kept longest; before it go those that
-        // it replaces, first the newer ones, from which the run now departs.
-        checkpoints.number = all.iter().filter_map(|p| number_of(p)).max().unwrap_or(0);
-        let (newer, older): (Vec<&PathBuf>, Vec<&PathBuf>) =
-            all.iter().filter(|p| *p != path).partition(|p| number_of(p) > number_of(path));
-        for other in newer.into_iter().chain(older) {
-            checkpoints.kept.push((other.clone(), segments_needed(other, plan).unwrap_or_default()));
-        }
-        let files = checkpoints.segments.iter().flatten().map(|s| s.file.clone()).collect();
-        checkpoints.kept.push((path.into(), files));
         Ok(Loaded { checkpoints, without_replay })
     }
+}
+
+/// Whether a file may have this name: nobody denies it.
+fn may_be_there(path: &Path) -> bool {
+    !disk::symlink_metadata(path).is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
 /// Where every agent's task stands.

@@ -18,12 +18,13 @@ mod record;
 mod tests;
 
 use crate::error::TrainError;
+use crate::store::disk::{self, File};
 use crate::store::{StoreError, create_exclusively, folder_time, open_or_create_plain, open_plain};
 pub use heartbeat::Fence;
 use heartbeat::Heart;
 use identity::Identity;
 use record::{Found, Record, Seen};
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -288,7 +289,7 @@ fn take_claim(folder: &Path, flock: Flock, record: &Record) -> Result<Taken, Tra
         // The first listing may have been an old one. This one is not: the folder has changed by our own hand.
         let seen = Seen::in_folder(folder, 0).map_err(failed("list"))?;
         if seen.newest.is_some_and(|newest| newest > number) {
-            let _ = std::fs::remove_file(&path);
+            let _ = disk::remove_file(&path);
             continue;
         }
         // The old holder finds its file gone, even where listings are old.

@@ -28,7 +28,8 @@ settings! {
 settings! {
     /// How it is trained, beside the settings of tasks and agents.
     RunSettings {
-        /// Emulator frames per agent.
+        /// Emulator frames per agent. Left out, they are the protocol's: 200,000 with quick, 10 million with quick-atari, 40 million
+        /// with paper and machado.
         frames: u64 = 200_000,
         /// The settings shared by all agents: paper, machado, quick or quick-atari; auto is paper for Atari and quick for
         /// other tasks.
@@ -127,6 +128,9 @@ impl RunSettings {
     }
 }
 
+/// The longest name of an agent. Files are called by it, its seed and what they hold, and no file system of today takes names of more
+/// than 255 bytes.
+pub(crate) const LONGEST_NAME: usize = 120;
 /// Evaluations of a run, where nothing else is asked for.
 const EVALUATIONS: u64 = 10;
 /// Frames from which runs are evaluated, where nothing else is asked for. What shorter ones learn is not worth the time.
@@ -235,19 +239,25 @@ impl Configuration {
         if selection.task.is_empty() {
             return Err(TrainError::Usage("no task: give --task NAME (`spectral tasks` lists them)".into()));
         }
-        run.validate()?;
         let task = registry.task(&selection.task)?;
         if run.protocol == "auto" {
             run.protocol = task.default_protocol().into();
         }
+        let Some(protocol) = presets::find(PROTOCOLS, &run.protocol) else {
+            return Err(unknown("protocol", &run.protocol, PROTOCOLS.iter().map(|p| p.name)));
+        };
+        let mut protocol = flatten(&parse(protocol.text, protocol.name)?, protocol.name)?;
+        // How long it takes to learn depends on how the agents learn.
+        for pair in protocol.extract_if(.., |pair| pair.key == "frames") {
+            if self.said(None, "frames").is_none() {
+                run.set(&pair.key, &pair.value).map_err(|e| pair.wrong(e))?;
+            }
+        }
+        run.validate()?;
         if run.log_frames == 0 {
             run.log_frames = (run.frames / 100).max(1);
         }
         run.resolve_evaluation(task);
-        let Some(protocol) = presets::find(PROTOCOLS, &run.protocol) else {
-            return Err(unknown("protocol", &run.protocol, PROTOCOLS.iter().map(|p| p.name)));
-        };
-        let protocol = flatten(&parse(protocol.text, protocol.name)?, protocol.name)?;
         let task_settings = self.task_settings(registry, task, &protocol)?;
         let seeds = parse_seeds(&selection.seeds)?;
         let mut agents: Vec<AgentPlan> = Vec::new();
@@ -259,6 +269,12 @@ impl Configuration {
             for variation in variations(&choice.name, choice.codec)? {
                 let (settings, codec_settings) =
                     self.agent_settings(registry, &choice, &variation, &protocol)?;
+                if variation.name.len() > LONGEST_NAME {
+                    return Err(TrainError::Usage(format!(
+                        "'{}' is too long for an agent's name, which names its files: {LONGEST_NAME} letters are the most",
+                        variation.name
+                    )));
+                }
                 for &seed in &seeds {
                     let (settings, own) = (settings.clone(), codec_settings.clone());
                     let plan = AgentPlan::new(&variation.name, choice.codec.name(), seed, settings, own);
@@ -515,6 +531,9 @@ pub(crate) fn split_key(key: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// The most seeds of one run.
+const MAX_SEEDS: u64 = 100_000;
+
 /// The seeds that a text means: a count, an inclusive range or a list.
 ///
 /// ```
@@ -524,12 +543,18 @@ pub(crate) fn split_key(key: &str) -> (Option<&str>, &str) {
 /// assert_eq!(parse_seeds("7,9").unwrap(), [7, 9]);
 /// ```
 pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
-    let wrong = || SettingError::bad("seeds", text, "a count (5), a range (1000..1009) or a list (3,7,9)");
+    const FORMS: &str = "a count (5), a range (1000..1009) or a list (3,7,9)";
+    let wrong = || SettingError::bad("seeds", text, FORMS);
+    let too_many = || SettingError::bad("seeds", text, format!("{MAX_SEEDS} seeds at most: {FORMS}"));
     let number = |word: &str| word.trim().replace('_', "").parse::<u64>().map_err(|_| wrong());
     let seeds: Vec<u64> = if let Some((first, last)) = text.split_once("..") {
         let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-        if last < first || last - first >= 100_000 {
-            return Err(wrong().into());
+        if last < first {
+            let expected = format!("a range that begins with its lower end, as in {last}..{first}: {FORMS}");
+            return Err(SettingError::bad("seeds", text, expected).into());
+        }
+        if last - first >= MAX_SEEDS {
+            return Err(too_many().into());
         }
         (first..=last).collect()
     } else if text.contains(',') {
@@ -537,8 +562,8 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
         words.map(number).collect::<Result<_, _>>()?
     } else {
         let count = number(text)?;
-        if count > 100_000 {
-            return Err(wrong().into());
+        if count > MAX_SEEDS {
+            return Err(too_many().into());
         }
         (1..=count).collect()
     };
@@ -619,6 +644,29 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_as_long_as_its_protocol_takes_to_learn() {
+        let frames = |pairs: &[&str]| plan(pairs).unwrap().run.frames;
+        assert_eq!(frames(&["task=pong-mini"]), 200_000);
+        assert_eq!(frames(&["task=atari/pong"]), 40_000_000);
+        assert_eq!(frames(&["task=atari/pong", "protocol=machado"]), 40_000_000);
+        assert_eq!(frames(&["task=atari/pong", "protocol=quick-atari"]), 10_000_000);
+        assert_eq!(frames(&["task=atari/pong", "frames=300"]), 300);
+        // Rows of metrics and evaluations follow.
+        let plan = plan(&["task=atari/pong"]).unwrap();
+        assert_eq!((plan.run.log_frames, plan.run.eval_every), (400_000, 4_000_000));
+        // By the end of each, exploration is long over.
+        for protocol in presets::PROTOCOLS {
+            let plan = self::plan(&["task=atari/pong", &format!("protocol={}", protocol.name)]).unwrap();
+            let agent = &plan.agents[0].settings;
+            assert!(
+                plan.run.frames > 2 * (agent.learning_starts + agent.epsilon_frames),
+                "{}",
+                protocol.name
+            );
+        }
+    }
+
+    #[test]
     fn later_layers_win_and_agents_can_differ() {
         let plan = plan(&[
             "task=pong-mini",
@@ -641,7 +689,9 @@ mod tests {
             (vec!["agent.spectral.bach=1"], "'batch'"),
             (vec!["task=pong-mini", "agents=spectral,spectral"], "twice"),
             (vec!["task=pong-mini", "seeds=x"], "1000..1009"),
-            (vec!["task=pong-mini", "seeds=9..3"], "1000..1009"),
+            (vec!["task=pong-mini", "seeds=9..3"], "as in 3..9"),
+            (vec!["task=pong-mini", "seeds=1000000000"], "100000 seeds at most"),
+            (vec!["task=pong-mini", "seeds=1..1000000000"], "100000 seeds at most"),
             (vec!["task"], "key=value"),
             (vec!["seeds=1"], "--task"),
             (vec!["task=pong-mini", "base=0.5"], "base"),

@@ -213,7 +213,8 @@ fn large_enough(parts: Parts<'_>) -> Result<Result<(), String>, TrainError> {
     let network = architecture(&agent.settings, parts.task, codec.as_ref())?;
     let small = network.flops_step(agent.settings.batch) < MIN_OPERATIONS;
     Ok(if small {
-        Err("networks as small as these train faster there (--device cuda insists)".into())
+        // Whether there is a GPU is not known here: to look for one takes longer than to plan such a run.
+        Err("a GPU would train networks as small as these no faster (where there is one, --device cuda insists)".into())
     } else {
         Ok(())
     })

@@ -9,7 +9,7 @@ use crate::frozen_games::{Request, Row};
 use crate::model_file::{self, Model};
 use crate::population::ModelKind;
 use crate::resolve::ResolvedRun;
-use crate::store::{CsvWriter, Field, StoreError};
+use crate::store::{CsvWriter, Field, StoreError, disk, sync_folder};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -141,17 +141,19 @@ impl Evaluations {
 
     /// Begins the agent's files in a folder that no checkpoint speaks of.
     pub(crate) fn create_files(&mut self, folder: &Path) -> Result<(), StoreError> {
-        std::fs::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
+        disk::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
         let columns = COLUMNS.map(String::from);
         self.table = Table::Open(CsvWriter::create(&folder.join(NAME), &columns)?, folder.into());
-        model_file::remove_best(folder)
+        model_file::remove_best(folder)?;
+        // Checkpoints will depend on the table.
+        sync_folder(folder)
     }
 
     /// Checks that the table is at least as long as recorded.
     pub(crate) fn check_files(&self, folder: &Path) -> Result<(), StoreError> {
         let Table::Recorded(recorded @ 1..) = self.table else { return Ok(()) };
         let path = folder.join(NAME);
-        let found = path.metadata().map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
+        let found = disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
         match found < recorded {
             true => Err(StoreError::TooShort { path, found, recorded }),
             false => Ok(()),

@@ -12,6 +12,8 @@ pub mod config;
 pub mod control;
 pub mod cpu_population;
 pub mod devices;
+#[cfg(test)]
+mod disk_faults;
 pub mod error;
 pub mod eval;
 mod evaluations;
@@ -32,11 +34,13 @@ pub mod plan;
 pub mod policy;
 pub mod population;
 pub mod presets;
+pub mod prospect;
 mod recipe;
 pub mod registry;
 pub mod resolve;
 pub mod run_dir;
 pub mod run_file;
+pub mod run_status;
 pub mod store;
 pub mod trainer;
 

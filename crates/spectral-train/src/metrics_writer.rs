@@ -1,7 +1,7 @@
 //! Writes one agent's metrics to CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
-use crate::store::{CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
+use crate::store::{disk, CsvWriter, EventWriter, Field, StoreError, sweep_temporaries, sync_folder};
 use spectral_agent::diagnostics::ScoreError;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;
@@ -37,11 +37,13 @@ pub struct MetricsWriter {
 impl MetricsWriter {
     /// Opens fresh files in `folder`, replacing what an earlier attempt without a checkpoint left there.
     pub fn create(folder: &Path, columns: &[String], by_score: bool) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
-        for entry in std::fs::read_dir(folder).map_err(|e| StoreError::io(folder, "read", e))?.flatten() {
+        disk::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
+        sweep_temporaries(folder)?;
+        for entry in disk::read_dir(folder).map_err(|e| StoreError::io(folder, "read", e))? {
+            let entry = entry.map_err(|e| StoreError::io(folder, "read", e))?;
             if entry.file_name().to_string_lossy().starts_with("events.out.tfevents.") {
                 let path = entry.path();
-                std::fs::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
+                disk::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
             }
         }
         let header = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
@@ -177,7 +179,7 @@ impl RecordedFiles {
             let path = folder.join(name);
             if recorded > 0 {
                 let found =
-                    path.metadata().map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
+                    disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
                 if found < recorded {
                     return Err(StoreError::TooShort { path, found, recorded });
                 }

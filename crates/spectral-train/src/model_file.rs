@@ -12,7 +12,7 @@ use crate::error::TrainError;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::store::safetensors::{self, Dtype, Tensor, TensorFile};
-use crate::store::{Container, StoreError, write_atomically};
+use crate::store::{disk, Container, StoreError, write_atomically};
 use description::shorten;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ const LISTED: usize = 8;
 /// The model in an agent's folder: that of version 0.1 if there is no other, or if version 0.1 trained the run further.
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
     let [path, legacy] = [NAME, LEGACY_NAME].map(|name| folder.join(name));
-    let written = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+    let written = |path: &Path| disk::metadata(path).and_then(|m| m.modified()).ok();
     if written(&legacy) > written(&path) { legacy } else { path }
 }
 
@@ -226,7 +226,7 @@ pub fn write_average(
 }
 
 fn remove(path: &Path) -> Result<(), StoreError> {
-    match std::fs::remove_file(path) {
+    match disk::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, "remove", e)),
         _ => Ok(()),
     }

@@ -4,12 +4,13 @@ use crate::claim::{self, RunLock};
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
 use crate::model_file;
-use crate::plan::Plan;
+use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
-use crate::store::{StoreError, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically};
+use crate::store::{StoreError, create_folder, disk, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically};
 use spectral_core::settings::quote;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ impl RunDir {
         if copy.plan != run.plan.with(|run| run.threads = 0) || copy.task.as_ref() != Some(&run.task) {
             return Err(unfit("some setting does not read back as it is written".into()));
         }
-        std::fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
+        create_folder(path)?;
         // Of two processes that begin a run here at once, one gets the run; the other has written nothing.
         let lock = RunLock::take(path)?;
         Self::check_free(path)?;
@@ -91,15 +92,20 @@ impl RunDir {
     /// Refuses a folder that holds something already. Locks, claims and what a killed process left half-written do not count.
     fn check_free(path: &Path) -> Result<(), TrainError> {
         let counts = |name: &str| !claim::is_part_of(name) && !is_temporary(name);
-        let occupied = std::fs::read_dir(path)
-            .is_ok_and(|entries| entries.flatten().any(|e| counts(&e.file_name().to_string_lossy())));
-        match occupied {
-            false => Ok(()),
-            true => Err(TrainError::Usage(format!(
-                "{0} exists already and is left as it is; give another --out, or continue it with `spectral resume {0}`",
-                path.display()
-            ))),
+        let failed = |e| StoreError::io(path, "read", e);
+        let entries = match disk::read_dir(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            if counts(&entry.map_err(failed)?.file_name().to_string_lossy()) {
+                return Err(TrainError::Usage(format!(
+                    "{0} exists already and is left as it is; give another --out, or continue it with `spectral resume {0}`",
+                    path.display()
+                )));
+            }
         }
+        Ok(())
     }
 
     /// Takes the run for this process alone, for as long as the lock is kept, and makes its folders. [`TrainError::Busy`] if another
@@ -119,7 +125,7 @@ impl RunDir {
     /// files open that were there before: its next rows go to those, which have no names any more.
     fn replace_growing_files(&self) -> Result<(), TrainError> {
         let agents = self.path.join("agents");
-        let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = |folder: &Path| disk::read_dir(folder).into_iter().flatten().flatten();
         for file in entries(&agents).flat_map(|agent| entries(&agent.path())) {
             let name = file.file_name().to_string_lossy().into_owned();
             let grows = name.ends_with(".csv") || name.starts_with("events.out.");
@@ -134,9 +140,9 @@ impl RunDir {
 
     fn make_folders(&self) -> Result<(), TrainError> {
         // A process that was killed may have left one, which leads nowhere.
-        let _ = std::fs::remove_file(self.path.join(LIVE_FILE));
+        let _ = disk::remove_file(self.path.join(LIVE_FILE));
         for folder in [self.checkpoints(), self.path.join("agents")] {
-            std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
+            disk::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
         }
         sweep_temporaries(&self.path)?;
         Ok(())
@@ -177,7 +183,7 @@ impl RunDir {
         let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let table: toml::Table = text.parse().unwrap_or_default();
         let known = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
-        if self.device() == device {
+        if known.rsplit(", then ").next() == Some(device) {
             return Ok(());
         }
         let old = format!("\ndevice = {}\n", quote(known));
@@ -245,52 +251,75 @@ impl RunDir {
 
     /// Wall-clock seconds of earlier sittings.
     pub fn seconds(&self) -> f64 {
-        self.state().get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0)
+        seconds(&self.state())
+    }
+
+    /// The seconds of earlier sittings, and whether they [came further than the start](RunDir::has_progress). A state that is there
+    /// and cannot be read is an error.
+    pub(crate) fn before(&self) -> Result<(f64, bool), StoreError> {
+        self.try_state().map(|state| (seconds(&state), has_progress(&state)))
     }
 
     /// Whether some agent had got further than its start when a checkpoint was last written.
     pub fn has_progress(&self) -> bool {
-        let state = self.state();
-        let agents = state.get("agents").and_then(|a| a.as_array());
-        let frames = |agent: &toml::Value| agent.get("frames").and_then(toml::Value::as_integer);
-        agents.is_some_and(|agents| agents.iter().any(|a| frames(a).is_some_and(|n| n > 0)))
+        has_progress(&self.state())
     }
 
     /// Frames that its agents together had left when its state was last written; an agent that was stopped has none.
     pub fn frames_left(&self, plan: &Plan) -> u64 {
-        let state = self.state();
-        let known = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
-        let left = |agent: &crate::plan::AgentPlan| {
-            let text = |entry: &toml::Value, key: &str| entry.get(key)?.as_str().map(String::from);
-            let entry = known.iter().find(|e| text(e, "id").as_ref() == Some(&agent.id));
-            let done = entry.and_then(|e| e.get("frames")?.as_integer()).unwrap_or(0);
-            let stopped = entry.is_some_and(|e| text(e, "status").as_deref() == Some("stopped"));
-            if stopped { 0 } else { plan.run.frames.saturating_sub(done.max(0) as u64) }
+        let known = self.agent_states();
+        let left = |agent: &AgentPlan| match known.get(&agent.id) {
+            Some(state) if state.stopped.is_some() => 0,
+            state => plan.run.frames.saturating_sub(state.map_or(0, |state| state.frames)),
         };
-        plan.agents.iter().map(left).sum()
+        plan.agents.iter().map(left).fold(0, u64::saturating_add)
+    }
+
+    /// Where each agent stood when the state was last written, by id; without those of which nothing was written. The file is read
+    /// once: a population may have thousands of agents.
+    pub fn agent_states(&self) -> HashMap<String, AgentState> {
+        let state = self.state();
+        let agents = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
+        let read = |agent: &toml::Value| {
+            let text = |key: &str| agent.get(key).and_then(toml::Value::as_str).map(String::from);
+            let id = text("id")?;
+            let frames = agent.get("frames").and_then(toml::Value::as_integer);
+            let status = text("status").unwrap_or_default();
+            let stopped = (status == "stopped").then(|| text("reason").unwrap_or_default());
+            let state = AgentState {
+                id: id.clone(),
+                frames: frames.and_then(|frames| u64::try_from(frames).ok()).unwrap_or(0),
+                finished: status == "finished",
+                stopped,
+            };
+            Some((id, state))
+        };
+        agents.iter().filter_map(read).collect()
     }
 
     /// Frames that an agent had seen when the state was last written.
     pub fn frames(&self, id: &str) -> u64 {
-        let state = self.state();
-        let agents = state.get("agents").and_then(|a| a.as_array()).map(Vec::as_slice).unwrap_or_default();
-        let agent = agents.iter().find(|agent| agent.get("id").and_then(toml::Value::as_str) == Some(id));
-        let frames = agent.and_then(|agent| agent.get("frames")?.as_integer());
-        frames.and_then(|frames| u64::try_from(frames).ok()).unwrap_or(0)
+        self.agent_states().get(id).map_or(0, |agent| agent.frames)
     }
 
     /// Why training stopped this agent, if it did.
     pub fn why_stopped(&self, id: &str) -> Option<String> {
-        let state = self.state();
-        let text = |agent: &toml::Value, key: &str| agent.get(key)?.as_str().map(String::from);
-        let agents = state.get("agents")?.as_array()?;
-        let agent = agents.iter().find(|agent| text(agent, "id").as_deref() == Some(id))?;
-        text(agent, "reason").filter(|_| text(agent, "status").as_deref() == Some("stopped"))
+        self.agent_states().remove(id)?.stopped
     }
 
     fn state(&self) -> toml::Table {
-        let text = read_text(&self.path.join("state.toml")).unwrap_or_default();
-        text.parse().unwrap_or_default()
+        self.try_state().unwrap_or_default()
+    }
+
+    /// What `state.toml` says; nothing if there is none, or if it makes no sense.
+    fn try_state(&self) -> Result<toml::Table, StoreError> {
+        let path = self.path.join("state.toml");
+        match read_text(&path) {
+            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
+                Err(StoreError::io(&path, "read", e))
+            }
+            text => Ok(text.unwrap_or_default().parse().unwrap_or_default()),
+        }
     }
 
     /// The folder itself.
@@ -318,4 +347,14 @@ impl RunDir {
     pub fn average_model(&self, id: &str) -> PathBuf {
         model_file::average_in(&self.agent(id))
     }
+}
+
+fn seconds(state: &toml::Table) -> f64 {
+    state.get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0)
+}
+
+fn has_progress(state: &toml::Table) -> bool {
+    let agents = state.get("agents").and_then(|a| a.as_array());
+    let frames = |agent: &toml::Value| agent.get("frames").and_then(toml::Value::as_integer);
+    agents.is_some_and(|agents| agents.iter().any(|a| frames(a).is_some_and(|n| n > 0)))
 }

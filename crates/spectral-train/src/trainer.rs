@@ -16,6 +16,7 @@ use crate::population::{ModelKind, Population, TrainSlice};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
+use crate::store::{disk, why_folders_are_not_synced};
 use spectral_core::bytes::StateWriter;
 use std::path::Path;
 use std::sync::Arc;
@@ -102,8 +103,9 @@ impl Trainer {
         let planned = run.plan.run.frames;
         run.plan.run.frames = how.frames.unwrap_or(planned);
         let saving = decide_saving(&dir, &mut run, population.as_mut());
+        let (seconds_before, has_progress) = dir.before()?;
         let loaded = Checkpoints::load(&dir, &run, population.as_mut(), how.checkpoint, saving)?;
-        if loaded.is_none() && dir.has_progress() {
+        if loaded.is_none() && has_progress {
             return Err(TrainError::Data(format!(
                 "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
                  train anew with another --out (nothing was changed)",
@@ -122,7 +124,6 @@ impl Trainer {
         if without_replay {
             run.notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
         }
-        let seconds_before = dir.seconds();
         Self::of(dir, run, population, checkpoints, seconds_before, lock)
     }
 
@@ -151,6 +152,13 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         checkpoints.begin(&run, population.as_mut())?;
         run.notes.extend_from_slice(lock.notes());
+        run.notes.extend(why_folders_are_not_synced(dir.path()).map(|e| {
+            format!(
+                "the file system of {} does not sync folders ({e}): a kill loses nothing, but a power cut may take the newest \
+                 checkpoints",
+                dir.path().display()
+            )
+        }));
         checkpoints.set_fence(lock.fence());
         for agent in 0..population.len() {
             population.actor(agent).set_fence(&lock.fence());
@@ -289,18 +297,10 @@ impl Trainer {
     pub fn how_to_go_on(&self, error: &TrainError) -> String {
         let path = self.dir.path().display();
         let saved = match self.checkpoints.last() {
-            Some(last) => {
-                // One that was chosen in place of a newer file has to be chosen again.
-                let newest = Checkpoints::list(&self.dir).unwrap_or_default().pop();
-                let last_path = last.display();
-                let choice = match newest.as_deref() == Some(last) {
-                    true => String::new(),
-                    false => format!(" --checkpoint {last_path}"),
-                };
-                format!(
-                    "the last checkpoint, {last_path}, is whole: `spectral resume {path}{choice}` goes on from there"
-                )
-            }
+            Some(last) => format!(
+                "the last checkpoint, {}, is whole: `spectral resume {path}` goes on from there",
+                last.display()
+            ),
             None => {
                 format!("no checkpoint had been written: `spectral resume {path}` goes on from the start")
             }
@@ -364,7 +364,7 @@ fn populate(run: &mut ResolvedRun) -> Result<Box<dyn Population>, TrainError> {
 
 fn decide_saving(dir: &RunDir, run: &mut ResolvedRun, population: &mut dyn Population) -> Saving {
     let folder = dir.checkpoints();
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let entries = disk::read_dir(&folder).into_iter().flatten().flatten();
     let taken = entries.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum();
     let saves_task = !population.is_empty() && population.actor(0).saves_task();
     let (saving, note) = run.checkpoints_hold(&folder, taken, saves_task);

@@ -416,7 +416,8 @@ impl CudaGroup {
         for (arg, &at) in list.iter_mut().zip(args) {
             *arg = Arg::At(at);
         }
-        // Sound because all of it is this group's memory, and graphs do not outlive the group.
+        // SAFETY: callers pass what the kernel's text asks for, all of it this group's memory; the group waits for its streams
+        // before it goes, and graphs do not outlive it.
         unsafe { stream.launch(kernel, Shape::new(grid, threads), &list[..args.len()]) }
     }
 
@@ -474,10 +475,12 @@ impl CudaGroup {
         let outputs = self.networks.acting_outputs().at();
         let args = [self.agents.at(), outputs, self.staged.at(), self.decisions.at()].map(Arg::At);
         let (kernel, shape) = (&self.kernels.choose, Shape::new([self.members.len(), 1, 1], AGENT_THREADS));
-        // Sound as in `launch_on`; the kernel waits before it reads what the networks write.
-        match self.networks.starts_early() {
-            true => unsafe { self.stream.launch_early(kernel, shape, &args) },
-            false => unsafe { self.stream.launch(kernel, shape, &args) },
+        // SAFETY: as in `launch_on`; the kernel waits before it reads what the networks write.
+        unsafe {
+            match self.networks.starts_early() {
+                true => self.stream.launch_early(kernel, shape, &args),
+                false => self.stream.launch(kernel, shape, &args),
+            }
         }
     }
 
@@ -544,8 +547,10 @@ impl CudaGroup {
     /// Whether the device has answered the latest submission: all that it wrote before is in the host's memory then.
     fn has_answered(&mut self) -> bool {
         let (agents, sequence) = (self.members.len(), self.sequence);
-        let decisions = self.decisions.host_bytes().as_ptr().cast::<abi::Decision>();
-        // SAFETY: as many decisions as there are agents; the device writes them meanwhile, so nothing may be remembered.
+        // No slice of them: the device writes them meanwhile.
+        let decisions = self.decisions.host_pointer().cast::<abi::Decision>();
+        // SAFETY: pinned memory for as many decisions as there are agents; volatile, so nothing is remembered of what the device
+        // writes meanwhile.
         let answered = (0..agents).all(|agent| unsafe {
             std::ptr::read_volatile(&raw const (*decisions.add(agent)).sequence) == sequence
         });

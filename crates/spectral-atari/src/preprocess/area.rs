@@ -178,7 +178,7 @@ impl Area {
             let sums = [0, 1, 2].map(|k: usize| self.across(taps.first + k.min(taps.used - 1)));
             let shares = [taps.whole[0], taps.whole[1], taps.whole[2]];
             let mut wide = [0; WIDE];
-            // SAFETY: the detection of these instructions made the value.
+            // SAFETY: only `Instructions::available` makes a value that is not `Portable`, and only where it has found AVX2.
             let mut halves = unsafe {
                 super::x86::shrink_down(sums, shares, self.denominator as u16, division, &mut wide)
             };

@@ -41,10 +41,11 @@ impl Lines {
         assert_eq!(first.len(), self.of.len() * WIDTH, "the first picture");
         assert_eq!(second.len(), self.of.len() * WIDTH, "the second picture");
         match instructions {
-            // SAFETY: the detection of these instructions made the value.
             #[cfg(target_arch = "x86_64")]
+            // SAFETY: only `Instructions::available` makes this value, where it has found AVX2 and AVX-512 BW, VL and VBMI.
             Instructions::Avx512 => unsafe { super::x86::take_avx512(self, weights, table, first, second) },
             #[cfg(target_arch = "x86_64")]
+            // SAFETY: only `Instructions::available` makes this value, where it has found AVX2.
             Instructions::Avx2 => unsafe { super::x86::take_avx2(self, weights, table, first, second) },
             Instructions::Portable => self.take_portable(weights, table, first, second),
         }

@@ -7,9 +7,6 @@ use std::arch::x86_64::*;
 /// Vectors of 32 bytes in a line.
 const VECTORS: usize = WIDTH / 32;
 
-// Every load and store below is of a part of an array whose length is in its type, or of a slice whose length `line` has
-// checked.
-
 fn line(picture: &[u8], y: usize) -> &[u8; WIDTH] {
     picture[y * WIDTH..(y + 1) * WIDTH].try_into().expect("a whole line")
 }
@@ -17,6 +14,7 @@ fn line(picture: &[u8], y: usize) -> &[u8; WIDTH] {
 #[target_feature(enable = "avx2")]
 fn load(line: &[u8; WIDTH], vector: usize) -> __m256i {
     assert!(vector < VECTORS);
+    // SAFETY: bytes 32·vector to 32·vector + 31, of 160 = 32·VECTORS.
     unsafe { _mm256_loadu_si256(line.as_ptr().add(32 * vector).cast()) }
 }
 
@@ -40,6 +38,7 @@ pub(super) fn take_avx2(
     // Colours are even but on a picture that lost them. What 16 of them look up is one shuffle.
     let colours: [__m256i; 8] = std::array::from_fn(|part| {
         let bytes: [u8; 16] = std::array::from_fn(|n| table[32 * part + 2 * n]);
+        // SAFETY: an array of 16 bytes.
         _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
     });
     let look_up = |indices: __m256i| {
@@ -75,6 +74,7 @@ pub(super) fn take_avx2(
                     if !same {
                         pixels = _mm256_max_epu8(pixels, look_up(load(b, vector)));
                     }
+                    // SAFETY: bytes 32·vector to 32·vector + 31, of which a line has 160 and its room more.
                     unsafe { _mm256_storeu_si256(grey.as_mut_ptr().add(32 * vector).cast(), pixels) };
                 }
             }
@@ -93,6 +93,7 @@ pub(super) fn take_avx512(
     first: &[u8],
     second: &[u8],
 ) {
+    // SAFETY: four times 64 bytes of a table of 256.
     let colours: [__m512i; 4] =
         std::array::from_fn(|part| unsafe { _mm512_loadu_si512(table.as_ptr().add(64 * part).cast()) });
     let look_up = |indices: __m512i| {
@@ -107,6 +108,7 @@ pub(super) fn take_avx512(
             let grey = &mut lines.grey[count];
             // The last two overlap.
             for at in [0, 64, WIDTH - 64] {
+                // SAFETY: 64 bytes from 0, 64 and 96 on, of lines of 160 bytes or more.
                 unsafe {
                     let a = _mm512_loadu_si512(a.as_ptr().add(at).cast());
                     let b = _mm512_loadu_si512(b.as_ptr().add(at).cast());
@@ -125,11 +127,13 @@ pub(super) fn take_avx512(
 #[target_feature(enable = "avx2")]
 fn shrink_across(grey: &[u8; PADDED], weights: &Weights, across: &mut [u16; WIDE]) {
     const { assert!(first_pixel(SIDE / GROUP - 1) + 16 <= PADDED && SIDE < WIDE) };
+    // SAFETY: two arrays of 16 bytes.
     let both = |low: &[u8; 16], high: &[u8; 16]| unsafe {
         _mm256_loadu2_m128i(high.as_ptr().cast(), low.as_ptr().cast())
     };
     for group in (0..SIDE / GROUP).step_by(2) {
         let (low, high) = (&weights.groups[group % PERIOD], &weights.groups[(group + 1) % PERIOD]);
+        // SAFETY: 16 bytes from the first pixel of a group on, of which the last ends within the line's room, as was asserted.
         let pixels = unsafe {
             let at = |group: usize| grey.as_ptr().add(first_pixel(group)).cast();
             _mm256_loadu2_m128i(at(group + 1), at(group))
@@ -140,6 +144,8 @@ fn shrink_across(grey: &[u8; PADDED], weights: &Weights, across: &mut [u16; WIDE
         };
         let sums = _mm256_add_epi16(part(0), part(1));
         // Each store has one sum too many, which the next one overwrites.
+        // SAFETY: eight sums from 7·group and from 7·(group + 1) on, where `group` is even and at most SIDE / GROUP - 2: so
+        // the last one is SIDE, for which there is room, as was asserted.
         unsafe {
             let out = across.as_mut_ptr().add(group * GROUP);
             _mm_storeu_si128(out.cast(), _mm256_castsi256_si128(sums));
@@ -168,6 +174,7 @@ pub(super) fn shrink_down(
             let from = at + 16 * n;
             let mut raised = half;
             for (sums, &share) in sums.iter().zip(&shares) {
+                // SAFETY: 16 sums from 32·k or 32·k + 16 on, of 96.
                 let sums = unsafe { _mm256_loadu_si256(sums.as_ptr().add(from).cast()) };
                 raised = _mm256_add_epi16(raised, _mm256_mullo_epi16(sums, word(share)));
             }
@@ -184,6 +191,7 @@ pub(super) fn shrink_down(
         }
         let bytes = _mm256_packus_epi16(quotients[0], quotients[1]);
         let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(bytes);
+        // SAFETY: bytes 32·k to 32·k + 31, of 96.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().add(at).cast(), bytes) };
     }
     halves & ((1 << SIDE) - 1)

@@ -29,7 +29,7 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "N", requires = "on", value_parser = super::at_least_one)]
     pub cpus_per_job: Option<u64>,
     /// Memory of the GPU that a job gets: what does not fit there is planned for main memory
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "80G")]
+    #[arg(long, value_name = "SIZE", requires = "on", value_parser = size, default_value = "80G")]
     pub gpu_memory: u64,
     /// Slurm's time limit of one attempt; at its end a job saves and is queued again [default: the partition's]
     #[arg(long, value_name = "TIME", requires = "on")]

@@ -1,7 +1,7 @@
 //! `spectral demo`: two tasks, five agents, one report.
 
 use super::report::print_summary;
-use super::train::{announce, work};
+use super::train::{How, announce, work};
 use crate::args::DemoArgs;
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED};
 use crate::output::note;
@@ -41,7 +41,7 @@ pub fn run(args: &DemoArgs, registry: &Registry) -> Result<u8, Failure> {
                 Half::New => Trainer::create(&path, run, registry, &command_line())?,
                 _ => Trainer::resume(&path, registry, Resumption { threads, ..Resumption::default() })?,
             };
-            match work(&mut trainer, &args.live, None)? {
+            match work(&mut trainer, &args.live, How::default())? {
                 INTERRUPTED => {
                     note!("`{}` once more goes on with the whole demo from here", command_line());
                     return Ok(INTERRUPTED);

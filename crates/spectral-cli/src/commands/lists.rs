@@ -2,7 +2,8 @@
 
 use crate::args::{AgentsArgs, TableArgs};
 use crate::failure::{Failure, SUCCESS};
-use crate::table::Table;
+use crate::output::print;
+use crate::table::{Table, wrap};
 use serde_json::json;
 use spectral_agent::settings::{AgentSettings, SettingInfo, Settings};
 use spectral_train::config::{RunSettings, Selection};
@@ -28,8 +29,13 @@ pub fn tasks(args: &TableArgs, registry: &Registry) -> Result<u8, Failure> {
 /// Lists the agents, or every setting.
 pub fn agents(args: &AgentsArgs, registry: &Registry) -> Result<u8, Failure> {
     if args.settings {
+        let settings = every_setting(registry);
+        if !args.table.json {
+            print(&settings_text(&settings))?;
+            return Ok(SUCCESS);
+        }
         let mut table = Table::new(&["setting", "of", "default", "values", "meaning"]);
-        for (owners, info) in every_setting(registry) {
+        for (owners, info) in settings {
             table.row(vec![
                 json!(info.key),
                 json!(owners.join(", ")),
@@ -38,10 +44,10 @@ pub fn agents(args: &AgentsArgs, registry: &Registry) -> Result<u8, Failure> {
                 json!(info.doc),
             ]);
         }
-        table.print(args.table.json)?;
+        table.print(true)?;
         return Ok(SUCCESS);
     }
-    let mut table = Table::new(&["agent", "what it is"]);
+    let mut table = Table::new(&["agent", "summary"]);
     for (_, agent) in registry.agents() {
         table.row(vec![json!(agent.name), json!(agent.summary)]);
     }
@@ -78,6 +84,39 @@ fn every_setting(registry: &Registry) -> Vec<(Vec<String>, SettingInfo)> {
         }
     }
     rows
+}
+
+/// Columns that every terminal has.
+const WIDTH: usize = 80;
+
+/// Every setting for people: by what has it, each with its default, what values there are and what it means.
+fn settings_text(settings: &[(Vec<String>, SettingInfo)]) -> String {
+    let mut lines = Vec::new();
+    let mut heading = String::new();
+    for (owners, info) in settings {
+        let owner = match owners.join(", ").as_str() {
+            "run" => "Settings of a run".to_string(),
+            "agent" => "Settings of every agent".to_string(),
+            codec_or_task => format!("Settings of {codec_or_task}"),
+        };
+        if owner != heading {
+            lines.extend((!lines.is_empty()).then(String::new));
+            lines.extend(wrap(&owner, WIDTH));
+            heading = owner;
+        }
+        let default = if info.default.is_empty() { "none" } else { &info.default };
+        lines.push(String::new());
+        lines.extend(indented(&format!("{} = {default}   ({})", info.key, info.kind), 2, 6));
+        lines.extend(indented(&info.doc, 6, 6));
+    }
+    lines.join("\n")
+}
+
+/// A text in lines that fit, the first so far to the right, the others so far.
+fn indented(text: &str, first: usize, others: usize) -> Vec<String> {
+    let lines = wrap(text, WIDTH - first.max(others));
+    let indent = |number| " ".repeat(if number == 0 { first } else { others });
+    lines.into_iter().enumerate().map(|(number, line)| indent(number) + &line).collect()
 }
 
 /// Owners of a setting that are named; the others are counted.

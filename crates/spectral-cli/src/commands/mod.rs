@@ -13,6 +13,7 @@ mod report;
 mod reproduce;
 #[cfg(feature = "atari")]
 mod roms;
+mod status;
 mod sweep;
 mod train;
 mod watch;
@@ -29,6 +30,7 @@ pub fn run(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Demo(args) => demo::run(&args, registry),
         Command::Train(args) => train::train(&args, registry),
         Command::Resume(args) => train::resume(&args, registry),
+        Command::Status(args) => status::run(&args),
         Command::Eval(args) => eval::run(&args, registry),
         Command::Play(args) => play::run(&args, registry),
         Command::Watch(args) => watch::run(&args, registry),

@@ -12,7 +12,7 @@ use spectral_env::{Env, Picture, Step, nearest};
 use spectral_train::config::Configuration;
 use spectral_train::devices::DeviceChoice;
 use spectral_train::eval::Player;
-use spectral_train::kept_model::{KeptModel, ModelChoice};
+use spectral_train::kept_model::{Arithmetic, KeptModel, ModelChoice};
 use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
@@ -24,12 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Pictures a second that a GIF can have: its times are hundredths of a second, and viewers slow down a single one.
 const FPS: std::ops::RangeInclusive<u32> = 1..=50;
 
+/// Probability of a random action, where nothing else is asked for.
+const EPSILON: f64 = 0.001;
+
 /// Set by Ctrl-C: what was seen so far is written.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Plays a task and shows it.
 pub fn run(args: &PlayArgs, registry: &Registry) -> Result<u8, Failure> {
-    if args.episodes == 0 || args.steps == 0 || !(0.0..=1.0).contains(&args.epsilon) {
+    if args.episodes == 0 || args.steps == 0 || !(0.0..=1.0).contains(&args.epsilon.unwrap_or(EPSILON)) {
         return Err(Failure::usage(
             "--episodes and --steps must be at least 1 and --epsilon between 0 and 1",
         ));
@@ -105,6 +108,11 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
                 "--model {model} needs --run FOLDER, the run that has kept it"
             )));
         }
+        if args.epsilon.is_some() || args.arithmetic != Arithmetic::Fp32 {
+            return Err(Failure::usage(
+                "--epsilon and --arithmetic are about a trained agent: they need --run FOLDER, the run that trained it",
+            ));
+        }
         config.add("task", task.clone());
         for (key, value) in args.game.settings() {
             if let Some(value) = value {
@@ -112,6 +120,10 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
             }
         }
         for pair in &args.set {
+            let key = pair.split_once('=').map_or(pair.as_str(), |(key, _)| key).trim();
+            if !registry.tasks().iter().any(|task| task.schema().keys().contains(&key)) {
+                return Err(Failure::usage(not_of_a_task(key, task, registry)));
+            }
             config.set(pair)?;
         }
         config.add("device", "cpu");
@@ -129,11 +141,22 @@ fn cast(args: &PlayArgs, registry: &Registry) -> Result<(Box<dyn Env>, Player), 
         let id = &resolved.plan.agents[agent].id;
         note!("{id} plays with its {choice} model, of frame {}", count(model.frames));
     }
-    let mut player = Player::kept(&resolved, agent, &model, args.epsilon, args.seed)?;
+    let mut player = Player::kept(&resolved, agent, &model, args.epsilon.unwrap_or(EPSILON), args.seed)?;
     if args.arithmetic.rounds(&dir)? {
         player.round_to_bf16();
     }
     Ok((resolved.make_task()?, player))
+}
+
+/// Why a setting is refused that no task has: nothing would come of it.
+fn not_of_a_task(key: &str, task: &str, registry: &Registry) -> String {
+    let keys = registry.task(task).map(|task| task.schema().keys()).unwrap_or_default();
+    let hint = match nearest(key, keys.iter().copied()) {
+        Some(nearest) => format!("did you mean '{nearest}'?"),
+        None if keys.is_empty() => format!("{task} has none"),
+        None => format!("{task} has {}", keys.join(", ")),
+    };
+    format!("--set {key}: `play` takes settings of the task only; {hint}")
 }
 
 /// The number of the agent of this id; a run with a single agent needs none to be named.

@@ -4,7 +4,10 @@ use super::notes;
 use crate::args::ReportArgs;
 use crate::failure::{DATA, Failure, SUCCESS};
 use crate::output::{note, print};
-use spectral_report::{Claim, ReportOptions, ReportSummary, Run, read_runs, text_table, write_report};
+use spectral_env::nearest;
+use spectral_report::{
+    Claim, ReportOptions, ReportSummary, Run, agent_names, read_runs, text_table, write_report,
+};
 use spectral_train::experiment::{Experiment, Overrides};
 use spectral_train::registry::Registry;
 use std::collections::BTreeSet;
@@ -16,10 +19,13 @@ pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
     let mut options = ReportOptions {
         title: "Training report".into(),
         out: args.out.clone().unwrap_or_else(|| args.runs[0].join("report")),
-        baseline: Some(args.baseline.clone()),
+        baseline: Some(args.baseline.clone().unwrap_or_else(|| "spectral".into())),
         at_frames: args.at_frames,
         ..ReportOptions::default()
     };
+    if let Some(baseline) = &args.baseline {
+        check_baseline(baseline, &agent_names(&runs, &options))?;
+    }
     if let Some(Judged { experiment, claims }) = judged {
         check_tasks(&runs, &experiment)?;
         let cautions = notes::on_chosen(&runs, &experiment, args.at_frames, registry);
@@ -35,6 +41,21 @@ pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
         options.title.clone_from(title);
     }
     print_summary(&write_report(&runs, &options)?, args.table.json)
+}
+
+/// Refuses to compare with an agent that is not there.
+fn check_baseline(baseline: &str, names: &[String]) -> Result<(), Failure> {
+    let known = || names.iter().map(String::as_str);
+    if known().any(|name| name == baseline) {
+        return Ok(());
+    }
+    let hint = match nearest(baseline, known()) {
+        Some(nearest) if names.len() > 1 => {
+            format!("did you mean '{nearest}'? The agents are {}", names.join(", "))
+        }
+        _ => format!("the agents are {}", names.join(", ")),
+    };
+    Err(Failure::usage(format!("--baseline {baseline}: there is no such agent in these runs; {hint}")))
 }
 
 /// An experiment that has claims to judge.

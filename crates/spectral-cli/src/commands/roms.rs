@@ -14,7 +14,7 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
         RomsAction::Install { from, table } => {
             let source = from.clone().map_or(Source::Pip, Source::Path);
             let installed = roms::install(&source, &folder).map_err(failed)?;
-            let mut rows = Table::new(&["ROMs", "games"]);
+            let mut rows = Table::new(&["roms", "games"]);
             let groups = [
                 ("installed", installed.written),
                 ("already there", installed.kept),
@@ -27,7 +27,7 @@ pub fn run(action: &RomsAction) -> Result<u8, Failure> {
             note!("ROMs are in {}", folder.display());
         }
         RomsAction::List(table) => {
-            let mut rows = Table::new(&["game", "ROM", "md5"]);
+            let mut rows = Table::new(&["game", "rom", "md5"]);
             let lists: Vec<_> =
                 roms::folders().into_iter().map(|folder| (roms::list(&folder), folder)).collect();
             let mut used = vec![false; lists.len()];

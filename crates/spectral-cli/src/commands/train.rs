@@ -3,14 +3,16 @@
 use super::cluster::submit;
 use super::experiment::Making;
 use crate::args::{LiveArgs, ResumeArgs, Scheduler, TableArgs, TrainArgs};
+use crate::event_stream::{EventStream, Shown};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
 use crate::progress::{Progress, duration};
 use crate::signals::{Asked, when_asked_to_stop};
-use crate::table::count;
+use crate::table::{count, plural};
 use crate::typed::{command_line, program};
 use spectral_agent::settings::{Setting, SettingError};
 use spectral_cluster::Kind;
+use spectral_core::settings::parse_count;
 use spectral_live::{LivePage, check_port};
 use spectral_train::checkpoint::Cost;
 use spectral_train::config::Configuration;
@@ -48,7 +50,7 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     args.live.live.map_or(Ok(()), check_port)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
     let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
-    work(&mut trainer, &args.live, None)
+    work(&mut trainer, &args.live, How { json: args.table.json, ..How::default() })
 }
 
 /// Hands a run to a cluster, as one population or several.
@@ -58,6 +60,11 @@ fn on_cluster(
     config: &Configuration,
     registry: &Registry,
 ) -> Result<u8, Failure> {
+    if args.table.json {
+        return Err(Failure::usage(
+            "--json tells of a run that trains here; `spectral jobs PLAN --json` tells of one on a cluster",
+        ));
+    }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("cluster"));
     let experiment = Experiment::of(registry.plan(config)?);
     let table = TableArgs { json: false };
@@ -66,7 +73,8 @@ fn on_cluster(
     submit(Kind::Train, &experiment, &making, on, &args.cluster, registry)
 }
 
-/// What flags ask for: a file's settings, then those of flags, then those of `--set`.
+/// What flags ask for: a file's settings, then those of flags, then those of `--set`. What a flag and `--set` both say is refused
+/// unless they agree: one of the two is a mistake.
 pub fn configuration<'a>(
     file: Option<&Path>,
     named: impl Iterator<Item = (&'static str, &'a Option<String>)>,
@@ -77,13 +85,20 @@ pub fn configuration<'a>(
     if let Some(path) = file {
         config.file(path)?;
     }
-    for (key, value) in named {
-        if let Some(value) = value {
-            config.add(key, value.clone());
+    let flags = named.filter_map(|(key, value)| Some((key, value.clone()?)));
+    for (key, value) in flags.chain(frames.map(|frames| ("frames", frames.to_string()))) {
+        let pairs = set.iter().filter_map(|pair| pair.split_once('='));
+        for (_, other) in pairs.filter(|(other, _)| other.trim() == key) {
+            let same_count =
+                parse_count(&value).is_some_and(|count| parse_count(other.trim()) == Some(count));
+            if other.trim() != value && !same_count {
+                return Err(TrainError::Usage(format!(
+                    "--{key} {value} and --set {key}={} contradict each other: give one of them",
+                    other.trim()
+                )));
+            }
         }
-    }
-    if let Some(frames) = frames {
-        config.add("frames", frames.to_string());
+        config.add(key, value);
     }
     set.iter().try_for_each(|pair| config.set(pair))?;
     Ok(config)
@@ -102,28 +117,34 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
         ..Resumption::default()
     };
     let mut trainer = Trainer::resume(&args.run, registry, how)?;
-    note!("resuming {}", args.run.display());
-    work(&mut trainer, &args.live, None)
+    let planned = trainer.plan().run.frames;
+    // A run that was killed on its last steps has its models still to be written.
+    let ended = trainer.dir().finished()
+        && trainer.progress().iter().all(|agent| agent.frames >= planned || agent.stopped.is_some());
+    match ended {
+        true => note!(
+            "{0} is at its planned end of {1} frames already: nothing is trained (`{2} resume {0} --frames N` goes on past it)",
+            args.run.display(),
+            count(planned),
+            program()
+        ),
+        false => note!("resuming {}", args.run.display()),
+    }
+    work(&mut trainer, &args.live, How { json: args.table.json, ended, ..How::default() })
 }
 
 /// Says what a run will do and need, and refuses what does not fit.
 pub fn announce(run: &ResolvedRun) -> Result<(), Failure> {
     let (plan, memory) = (&run.plan, &run.memory);
     note!(
-        "{}: {} agents, {} frames each, protocol {}; memory {memory}",
+        "{}: {}, {} frames each, protocol {}\n  {}\n  memory {memory}",
         plan.task,
-        plan.agents.len(),
+        plural(plan.agents.len(), "agent"),
         count(plan.run.frames),
         plan.run.protocol,
+        plan.prospect(),
     );
-    let starts = plan.agents.iter().map(|agent| agent.settings.learning_starts).max().unwrap_or(0);
-    if starts >= plan.run.frames {
-        note!(
-            "nothing will be learned: learning starts at frame {}, where the run has ended (give more --frames, or --set \
-             learning_starts=…)",
-            count(starts)
-        );
-    }
+    plan.too_short().iter().for_each(|caution| note!("note: {caution}"));
     Ok(memory.check()?)
 }
 
@@ -142,13 +163,19 @@ impl Observer for Both<'_> {
     }
 }
 
-/// Trains to the end or until it is asked to stop, with a live page if one is wanted, watched by somebody else if there is one, and
-/// says how it ended.
-pub fn work(
-    trainer: &mut Trainer,
-    live: &LiveArgs,
-    watched_by: Option<&dyn Observer>,
-) -> Result<u8, Failure> {
+/// How a run is watched while it trains.
+#[derive(Default)]
+pub struct How<'a> {
+    /// By programs, which read events.
+    pub json: bool,
+    /// By somebody else.
+    pub watched_by: Option<&'a dyn Observer>,
+    /// Whether it was at its end before it began, as the user was told.
+    pub ended: bool,
+}
+
+/// Trains to the end or until it is asked to stop, with a live page if one is wanted, and says how it ended.
+pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, Failure> {
     // Before anything is said: who sees the page's address may press Ctrl-C at once.
     trainer.set_control(interrupt().clone());
     trainer.notes().iter().for_each(|note| note!("{note}"));
@@ -156,23 +183,38 @@ pub fn work(
     if let Some(page) = &page {
         note!("live page, for a browser on this machine: {}", page.url());
     }
+    let events = how.json.then(|| EventStream::of(trainer));
     let progress = Progress::new(trainer.plan());
     let nobody = ();
     let others =
-        Both(watched_by.unwrap_or(&nobody), page.as_ref().map_or(&nobody as &dyn Observer, |page| page));
-    let outcome = trainer.run_watched(&Both(&progress, &others));
+        Both(how.watched_by.unwrap_or(&nobody), page.as_ref().map_or(&nobody as &dyn Observer, |page| page));
+    let shown = Shown { progress: &progress, events: events.as_ref() };
+    let outcome = trainer.run_watched(&Both(&shown, &others));
     if let (Some(page), Ok(outcome)) = (&mut page, &outcome) {
         page.set_end(outcome.status);
     }
     drop(page);
-    progress.finish();
+    if !how.ended {
+        progress.finish(outcome.as_ref().map_or(&[], |outcome| &outcome.agents));
+    }
     let path = trainer.dir().path().display().to_string();
     let outcome = outcome.map_err(|error| {
         let go_on = trainer.how_to_go_on(&error);
         let mut failure = Failure::from(error);
         failure.text.push_str(&format!("\n{go_on}"));
         failure
-    })?;
+    });
+    if let Some(events) = events {
+        match &outcome {
+            Ok(outcome) => events.end(outcome),
+            Err(failure) => events.fail(failure),
+        }
+        // What failed is said first.
+        if outcome.is_ok() {
+            events.close()?;
+        }
+    }
+    let outcome = outcome?;
     let mut code = SUCCESS;
     for (plan, agent) in trainer.plan().agents.iter().zip(&outcome.agents) {
         if let Some(reason) = &agent.stopped {
@@ -188,11 +230,13 @@ pub fn work(
         }
     }
     match outcome.status {
+        Status::Finished if how.ended => note!("`{} report {path}` draws it", program()),
         Status::Finished => {
             let (checkpoints, cost) = progress.checkpoints();
             note!(
-                "{path}: done after {} ({checkpoints} checkpoints, {} written in {:.1} s); `{} report {path}` draws it",
+                "{path}: done after {} ({}, {} written in {:.1} s); `{} report {path}` draws it",
                 duration(outcome.seconds),
+                plural(checkpoints as usize, "checkpoint"),
                 human_bytes(cost.bytes),
                 cost.seconds,
                 program(),

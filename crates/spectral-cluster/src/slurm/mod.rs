@@ -1,5 +1,6 @@
 //! Slurm: the scripts of an array of jobs, what the queue says of them, and a job that hands itself back.
 
+mod ask;
 mod queue;
 mod script;
 
@@ -13,6 +14,7 @@ use spectral_train::store::{StoreError, read_text, write_atomically};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::process::Command;
+use std::time::Duration;
 
 /// What was submitted of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,46 +41,49 @@ pub fn write_scripts(plan: &JobPlan, program: &[String], options: &Options) -> R
 /// Submits some jobs of a plan as an array, and a report that is written when they have ended, however they end. What was
 /// submitted is kept in `submissions.toml`.
 pub fn submit(plan: &JobPlan, jobs: &[usize]) -> Result<Submission, TrainError> {
-    let script = |name: &str| plan.folder().join(name).into_os_string();
+    let script = |name: &str| plan.folder().join(name);
+    for name in ["job.sbatch", "report.sbatch"] {
+        let path = script(name);
+        let text = read_text(&path).map_err(|e| StoreError::io(&path, "read", e))?;
+        script::leads_here(&text, plan)
+            .map_err(|what| TrainError::Usage(format!("{}: {what}", path.display())))?;
+    }
+    // Slurm starts no job whose log it cannot open, and whoever copied the plan may have left an empty folder behind.
+    let logs = plan.folder().join("logs");
+    std::fs::create_dir_all(&logs).map_err(|e| StoreError::io(&logs, "create", e))?;
     let array = format!("--array={}", ranges(jobs));
     let array = sbatch(Command::new("sbatch").args(["--parsable", &array]).arg(script("job.sbatch")))?;
     // Kept before the report's job, so that an array that runs is known whatever follows.
     let mut submission = Submission { array, report: String::new(), jobs: jobs.to_vec() };
     record(plan, &submission)?;
     let after = format!("--dependency=afterany:{}", submission.array);
-    submission.report =
-        sbatch(Command::new("sbatch").args(["--parsable", &after]).arg(script("report.sbatch")))?;
+    submission.report = sbatch(Command::new("sbatch").args(["--parsable", &after]).arg(script("report.sbatch")))
+        .map_err(|error| TrainError::Usage(format!(
+            "array {} is submitted, but not the job that writes its report: {error} (`spectral job report {}` writes it at any time)",
+            submission.array,
+            plan.folder().display()
+        )))?;
     record(plan, &submission)?;
     Ok(submission)
 }
 
 /// Runs sbatch and returns the job's number.
 fn sbatch(command: &mut Command) -> Result<String, TrainError> {
-    let output = output(command)?;
-    // With several clusters it is «number;cluster».
-    let number = output.trim().split(';').next().unwrap_or_default().to_string();
-    match number.chars().all(|c| c.is_ascii_digit()) && !number.is_empty() {
-        true => Ok(number),
-        false => Err(TrainError::Device(format!("sbatch answered '{}', which is no job", output.trim()))),
-    }
+    // Without a limit: whoever ends it does not know whether the job was submitted.
+    let output = ask::output(command, None)?;
+    number(&output).ok_or_else(|| {
+        TrainError::Device(format!(
+            "sbatch answered '{}', which is no job; `squeue --me` says whether it has submitted one",
+            output.trim()
+        ))
+    })
 }
 
-/// What a program of Slurm prints.
-fn output(command: &mut Command) -> Result<String, TrainError> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|e| match e.kind() {
-        ErrorKind::NotFound => TrainError::Usage(format!(
-            "'{name}' was not found: submit on a machine of a Slurm cluster, or write the plan only (--no-submit)"
-        )),
-        _ => TrainError::Usage(format!("cannot run {name}: {e}")),
-    })?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(TrainError::Usage(format!(
-            "{name} refused: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        ))),
-    }
+/// The number of a job in an answer of sbatch: the last line, before which a cluster's own sbatch may say what it likes. With
+/// several clusters it is «number;cluster».
+fn number(answer: &str) -> Option<String> {
+    let number = answer.lines().map(str::trim).rfind(|line| !line.is_empty())?.split(';').next()?;
+    number.chars().all(|c| c.is_ascii_digit()).then(|| number.to_string())
 }
 
 /// What was submitted of a plan, oldest first.
@@ -158,15 +163,19 @@ pub enum HandBack {
     Refused(String),
 }
 
+/// How long Slurm has to answer a question. Its own programs give up after a minute or two; one on a dead file system never does.
+const PATIENCE: Duration = Duration::from_secs(150);
+
 /// Puts the job that this process is back into Slurm's queue, unless Slurm ends it already for a reason of its own: a job that a user
 /// cancelled stays cancelled, and one that is preempted is requeued by Slurm itself. Called when everything is saved, because Slurm
 /// then ends the process.
 pub fn hand_back() -> HandBack {
     let Some(id) = own_id(|name| std::env::var(name).ok()) else { return HandBack::NoJob };
+    let scontrol = |arguments: &[&str]| ask::output(Command::new("scontrol").args(arguments), Some(PATIENCE));
     let mut asked = Err(TrainError::Device("Slurm did not answer".into()));
     // A signal to all processes of the job may end the program that asks.
     for _ in 0..3 {
-        asked = output(Command::new("scontrol").args(["show", "job", "--oneliner", &id]));
+        asked = scontrol(&["show", "job", "--oneliner", &id]);
         if asked.is_ok() {
             break;
         }
@@ -178,10 +187,15 @@ pub fn hand_back() -> HandBack {
     if let Some(reason) = script::ending(&text) {
         return HandBack::Ending(reason);
     }
-    match output(Command::new("scontrol").args(["requeue", &id])) {
+    match scontrol(&["requeue", &id]) {
         Ok(_) => HandBack::Requeued,
         Err(error) => HandBack::Refused(error.to_string()),
     }
+}
+
+/// How often Slurm has started this process's job anew, as it says itself; 0 outside of Slurm.
+pub fn restarts() -> u64 {
+    std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// What Slurm calls this process's job. A task of an array is named by the array's number and its own: the last task shares its job's
@@ -197,6 +211,21 @@ fn own_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_is_in_the_last_line_that_says_anything() {
+        for (answer, want) in [
+            ("17\n", Some("17")),
+            ("17;east\n", Some("17")),
+            ("Checking your budget ...\nfine\n 18 \n\n", Some("18")),
+            ("", None),
+            ("\n", None),
+            ("Submitted batch job 17", None),
+            ("17x", None),
+        ] {
+            assert_eq!(number(answer).as_deref(), want, "{answer:?}");
+        }
+    }
 
     #[test]
     fn tasks_of_arrays_are_named_as_such() {

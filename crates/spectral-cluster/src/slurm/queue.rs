@@ -1,10 +1,14 @@
 //! What Slurm's queue says of a plan's jobs.
 
-use super::{output, submissions};
+use super::{ask, submissions};
 use crate::plan::JobPlan;
 use spectral_train::error::TrainError;
 use std::collections::HashMap;
 use std::process::Command;
+use std::time::Duration;
+
+/// How long the queue has to answer whoever looks at a table.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A job in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +28,9 @@ pub fn queue(plan: &JobPlan) -> Result<HashMap<usize, Queued>, TrainError> {
         return Ok(HashMap::new());
     }
     // All of the user's jobs: to ask for some that Slurm has forgotten is an error.
-    let text = output(Command::new("squeue").args([
-        "--noheader",
-        "--array",
-        "--me",
-        "--states=all",
-        "--format=%F|%K|%T|%r|%N",
-    ]))?;
+    let mut squeue = Command::new("squeue");
+    squeue.args(["--noheader", "--array", "--me", "--states=all", "--format=%F|%K|%T|%r|%N"]);
+    let text = ask::output(&mut squeue, Some(PATIENCE))?;
     Ok(read(&text, &arrays))
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Seconds before a time limit at which a job is told to save.
 const NOTICE: u64 = 120;
+/// Seconds by which the warning may come earlier than asked.
+const EARLY: u64 = 60;
 
 /// What the user wants of Slurm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +27,7 @@ impl Options {
     /// Refuses what would break the script.
     pub fn check(&self) -> Result<(), TrainError> {
         for option in &self.more {
-            if !option.starts_with('-') || option.contains('\n') {
+            if !option.starts_with('-') || option.contains(char::is_control) {
                 return Err(TrainError::Usage(format!(
                     "--sbatch '{option}': give one option of sbatch, such as --sbatch=--account=me"
                 )));
@@ -37,8 +39,38 @@ impl Options {
                 return Err(TrainError::Usage(format!("{name} '{value}' is nothing that sbatch takes")));
             }
         }
-        Ok(())
+        let notice = self.notice.unwrap_or(NOTICE);
+        match self.time.as_deref().and_then(seconds) {
+            Some(limit) if limit <= notice.saturating_add(EARLY) => Err(TrainError::Usage(format!(
+                "--time {} leaves a job no time to train: it saves {notice} seconds before the limit (--notice), or up to a minute \
+                 earlier, because Slurm looks at limits twice a minute",
+                self.time.as_deref().unwrap_or_default()
+            ))),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Seconds of a time limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours and so on. `None` without
+/// a limit.
+fn seconds(time: &str) -> Option<u64> {
+    let (days, rest) = match time.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, time),
+    };
+    let parts = rest.split(':').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    let (hours, minutes, seconds) = match (days, &parts[..]) {
+        (None, &[minutes]) => (0, minutes, 0),
+        (None, &[minutes, seconds]) => (0, minutes, seconds),
+        (Some(_), &[hours]) => (hours, 0, 0),
+        (Some(_), &[hours, minutes]) => (hours, minutes, 0),
+        (_, &[hours, minutes, seconds]) => (hours, minutes, seconds),
+        _ => return None,
+    };
+    let hours = days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?;
+    let all = hours.checked_mul(60)?.checked_add(minutes)?.checked_mul(60)?.checked_add(seconds)?;
+    // 0 is Slurm's word for no limit.
+    Some(all).filter(|&all| all > 0)
 }
 
 /// The words that run this program again, from anywhere: `typed` is what the process was started as.
@@ -91,11 +123,37 @@ fn job_name(plan: &JobPlan, what: &str) -> String {
 /// Lines that all scripts share: where they run and what they print.
 fn head(plan: &JobPlan, name: &str, log: &str) -> String {
     let folder = plan.folder().display().to_string();
-    // Without a path in it, the log's name is safe from what Slurm replaces.
+    // What Slurm would replace in a log's path is in no plan's folder.
     format!(
         "#SBATCH --job-name={name}\n#SBATCH --chdir={}\n#SBATCH --output=logs/{log}\n#SBATCH --open-mode=append\n#SBATCH --requeue\n",
         directive(&folder)
     )
+}
+
+/// An option as sbatch's command line has it, for a script, in which blanks end a value and a hash begins a comment. One that was
+/// quoted for a script already stays as it is, and so does a short option, whose value stands behind a blank.
+fn further(option: &str) -> String {
+    match option.split_once('=') {
+        Some((name, value)) if name.starts_with("--") && !value.contains(['"', '\'', '\\']) => {
+            format!("{name}={}", directive(value))
+        }
+        _ => option.into(),
+    }
+}
+
+/// Whether a script starts jobs of this plan. One that was made where the plan lay before it was moved does not, and might start
+/// those of a copy that lies there still. A script that names no folder is its author's affair.
+pub(super) fn leads_here(text: &str, plan: &JobPlan) -> Result<(), String> {
+    const CHDIR: &str = "#SBATCH --chdir=";
+    let here = plan.folder().display().to_string();
+    match text.lines().find_map(|line| line.strip_prefix(CHDIR)) {
+        Some(folder) if folder.trim() != directive(&here) => Err(format!(
+            "its --chdir is {}, but the plan lies in {here}: if it was moved, put the new path in place of the old one, in the last \
+             line too",
+            folder.trim()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A value in a line for sbatch, which knows double quotes.
@@ -134,7 +192,7 @@ pub(super) fn job(plan: &JobPlan, program: &[String], options: &Options) -> Stri
     // To the process alone, which saves and hands the job back.
     let _ = writeln!(text, "#SBATCH --signal=B:TERM@{notice}");
     for option in &options.more {
-        let _ = writeln!(text, "#SBATCH {option}");
+        let _ = writeln!(text, "#SBATCH {}", further(option));
     }
     text + &line(plan, program, "run", "\"$SLURM_ARRAY_TASK_ID\"")
 }
@@ -153,7 +211,7 @@ pub(super) fn report(plan: &JobPlan, program: &[String], options: &Options) -> S
             .any(|name| option.starts_with(name))
     };
     for option in options.more.iter().filter(kept) {
-        let _ = writeln!(text, "#SBATCH {option}");
+        let _ = writeln!(text, "#SBATCH {}", further(option));
     }
     text + &line(plan, program, "report", "")
 }
@@ -185,11 +243,53 @@ mod tests {
     }
 
     #[test]
+    fn values_of_options_arrive_whole() {
+        for (given, written) in [
+            ("--account=me", "--account=me"),
+            ("--exclusive", "--exclusive"),
+            ("-A me", "-A me"),
+            ("--comment=a long word", "--comment=\"a long word\""),
+            ("--comment=run #3", "--comment=\"run #3\""),
+            ("--comment=\"quoted already\"", "--comment=\"quoted already\""),
+        ] {
+            assert_eq!(further(given), written);
+        }
+    }
+
+    #[test]
     fn options_that_are_none_are_refused() {
         let with = |more: &str| Options { more: vec![more.into()], ..Options::default() }.check();
         assert!(with("--account=me").is_ok());
-        assert!(with("account=me").is_err() && with("--a\nrm -rf").is_err() && with("").is_err());
+        assert!(
+            with("account=me").is_err()
+                && with("--a\nrm -rf").is_err()
+                && with("--a=\r").is_err()
+                && with("").is_err()
+        );
         assert!(Options { time: Some("1:00 ; x".into()), ..Options::default() }.check().is_err());
+    }
+
+    #[test]
+    fn a_time_limit_leaves_time_to_train() {
+        for (text, expected) in [
+            ("4", Some(240)),
+            ("4:30", Some(270)),
+            ("8:00:00", Some(28_800)),
+            ("1-2", Some(93_600)),
+            ("1-2:30", Some(95_400)),
+            ("1-02:30:10", Some(95_410)),
+            ("UNLIMITED", None),
+            ("0", None),
+            ("1:2:3:4", None),
+            ("99999999999999999-1", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+        let with =
+            |time: &str, notice| Options { time: Some(time.into()), notice, ..Options::default() }.check();
+        assert!(with("3", None).unwrap_err().to_string().contains("--notice"));
+        assert!(with("4", None).is_ok() && with("UNLIMITED", None).is_ok());
+        assert!(with("2", Some(30)).is_ok() && with("8:00:00", Some(28_800)).is_err());
     }
 
     #[test]

@@ -65,6 +65,23 @@ mod write;
 
 pub use server::Server;
 
+/// Reads a request's head that comes in two parts, as a connection does: its path and the length of its body, or the status
+/// that it is refused with; `None` while it has no end.
+#[cfg(feature = "testing")]
+pub fn read_head(bytes: &[u8], first_part: usize) -> Option<Result<(String, usize), u16>> {
+    let read = || {
+        let mut end = parse::head_end(&bytes[..first_part], 0)?;
+        if end.is_none() {
+            end = parse::head_end(bytes, first_part)?;
+        }
+        end.map(|end| parse::parse_head(&bytes[..end])).transpose()
+    };
+    match read() {
+        Ok(head) => head.map(|head| Ok((head.path, head.length))),
+        Err(refusal) => Some(Err(refusal.status)),
+    }
+}
+
 use std::borrow::Cow;
 use std::time::Duration;
 

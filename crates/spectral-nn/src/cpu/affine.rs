@@ -22,6 +22,41 @@ pub(crate) fn panels(kernels: &Kernels, layer: &Affine) -> usize {
     layer.kernel * (layer.kernel * layer.channels).div_ceil(kernels.width)
 }
 
+/// What an operation on a layer is given.
+pub(crate) struct Checked<'a> {
+    /// Weights and biases, or their gradients.
+    pub parameters: &'a Floats,
+    /// What goes into the layer.
+    pub input: &'a Floats,
+    /// What comes out of it, or the gradient of that.
+    pub output: &'a Floats,
+    pub sparse: &'a [bool],
+}
+
+/// What the unsafe code of the operations relies on: all addresses that a layer and a pass describe lie within the buffers.
+/// Anybody may call the operations with anything, because they are a public interface.
+///
+/// # Panics
+/// If they do not.
+pub(crate) fn check(pass: Pass, layer: &Affine, given: Checked<'_>) {
+    let fits = |sizes: [usize; 3], buffer: &Floats| {
+        let needed = sizes.into_iter().try_fold(1usize, usize::checked_mul);
+        needed.is_some_and(|needed| needed <= buffer.len())
+    };
+    let Pass { agents, batch, stride } = pass;
+    assert!(
+        batch > 0 && given.sparse.len() == agents,
+        "a pass of {agents} agents that nothing was prepared for"
+    );
+    assert!(layer.is_sound(), "a layer that lies outside of its own activations: {layer:?}");
+    assert!(
+        layer.end() <= stride && fits([agents, stride, 1], given.parameters),
+        "too few parameters for {layer:?}"
+    );
+    assert!(fits([agents, batch, layer.input_pitch], given.input), "too few inputs for {layer:?}");
+    assert!(fits([agents, batch, layer.output_pitch], given.output), "too few outputs for {layer:?}");
+}
+
 /// Floating-point operations of a product over the whole layer.
 pub(crate) fn flops(pass: Pass, layer: &Affine) -> usize {
     2 * pass.agents * pass.batch * layer.positions() * layer.fan_in() * layer.filters
@@ -102,7 +137,8 @@ pub(crate) fn find_sparse(
     let probed = pass.batch.min(PROBED);
     for (agent, sparse) in sparse.iter_mut().enumerate() {
         let samples = agent * pass.batch..agent * pass.batch + probed;
-        // SAFETY: the samples lie within the buffer.
+        // SAFETY: `check` made sure that all of the pass's samples lie within the buffer, and that `sparse` has no more
+        // entries than there are agents.
         let count = |sample| unsafe { (kernels.count_nonzeros)(factors.at(sample * pitch + at), len) };
         let count: usize = samples.map(count).sum();
         *sparse = 100 * count < DENSEST_PERCENT * probed * len;

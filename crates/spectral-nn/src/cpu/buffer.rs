@@ -35,14 +35,15 @@ impl std::ops::Deref for Floats {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        // SAFETY: the lines hold at least `len` initialised floats without gaps.
+        // SAFETY: `zeros` made at least `len` floats of lines, initialised and without gaps, and the length never changes; a
+        // default buffer has no lines and length 0, for which any aligned pointer will do.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }
 
 impl std::ops::DerefMut for Floats {
     fn deref_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as above, and the borrow is exclusive.
+        // SAFETY: as in `deref`, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! Kernels other than products.
+//! Kernels other than products. Whoever calls one promises what [`Kernels`](super::kernels::Kernels) asks for.
 
 use super::kernels::{AdamStep, Sink, Source};
 use super::simd::{Simd, turn_part};
@@ -13,6 +13,8 @@ pub(super) unsafe fn turn<S: Simd>(
 ) {
     for i in (0..rows).step_by(8) {
         for j in (0..columns).step_by(8) {
+            // SAFETY: row `i` and column `j` begin a block within the caller's, of eight rows and columns where so many are
+            // left; where not, it is turned float by float, as far as it goes.
             unsafe {
                 let (from, to) = (from.add(i * from_pitch + j), to.add(j * to_pitch + i));
                 let gates = gates.map(|gates| gates.add(j * to_pitch + i));
@@ -33,6 +35,7 @@ pub(super) unsafe fn turn<S: Simd>(
 
 #[inline(always)]
 pub(super) unsafe fn count_nonzeros<S: Simd>(from: *const f32, len: usize) -> usize {
+    // SAFETY: `at` is below `len`, and no more than the rest is loaded.
     let count = |at| unsafe { S::nonzeros(load_up_to::<S>(from.add(at), len - at)).count_ones() as usize };
     (0..len).step_by(S::LANES).map(count).sum()
 }
@@ -46,6 +49,8 @@ pub(super) unsafe fn adam<S: Simd>(
     adam_v: *mut f32,
     gradients: *const f32,
 ) {
+    // SAFETY: all four are of `len` floats, as the caller says. Gradients are read beyond that by less than a vector, which
+    // their slack allows; the others, whose neighbours belong to other tasks, not at all.
     unsafe {
         let [beta1, beta2] = [step.beta1, step.beta2].map(|beta| S::splat(beta));
         let [fresh1, fresh2] = [step.beta1, step.beta2].map(|beta| S::splat(1.0 - beta));
@@ -74,6 +79,8 @@ pub(super) unsafe fn column_sums<S: Simd>(
     columns: usize,
     out: *mut f32,
 ) {
+    // SAFETY: the rows are read up to the vector in which the last column lies, within the slack, and no more than `columns`
+    // sums are stored.
     unsafe {
         let mut at = 0;
         while at < columns {
@@ -98,6 +105,7 @@ pub(super) unsafe fn column_sums<S: Simd>(
 
 #[inline(always)]
 pub(super) unsafe fn gate<S: Simd>(gates: *const f32, values: *mut f32, len: usize) {
+    // SAFETY: gates are read up to the vector in which the last lies, within the slack; of values, no more than `len`.
     unsafe {
         let mut at = 0;
         while at < len {

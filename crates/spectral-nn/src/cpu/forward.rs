@@ -1,6 +1,6 @@
 //! Outputs of a layer.
 
-use super::affine::{Walk, find_sparse_inputs, flops, patch};
+use super::affine::{Checked, Walk, check, find_sparse_inputs, flops, patch};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -23,6 +23,7 @@ pub(crate) fn forward(
     input: &Floats,
     output: &mut Floats,
 ) {
+    check(pass, layer, Checked { parameters, input, output, sparse });
     find_sparse_inputs(kernels, pass, layer, sparse, input);
     let rows = pass.batch * layer.positions();
     let (strips, blocks) = (layer.filters.div_ceil(kernels.row_width), rows.div_ceil(TASK_ROWS));
@@ -40,7 +41,8 @@ pub(crate) fn forward(
             rows: block * TASK_ROWS..rows.min((block + 1) * TASK_ROWS),
             columns: first_column..layer.filters.min(first_column + kernels.row_width),
         };
-        // SAFETY: all addresses lie within the buffers, loads within their slack; the parts are disjoint.
+        // SAFETY: `check` has made sure that all of the layer's inputs, outputs and parameters lie within the buffers; loads
+        // beyond them end within the slack. Every task has its own rows and columns of its agent's outputs.
         unsafe {
             if sparse[agent] {
                 part.skip_zeros();
@@ -79,6 +81,8 @@ impl Part<'_> {
         if last && self.layer.relu { End::Relu } else { End::Store }
     }
 
+    /// # Safety
+    /// The part's addresses must be valid, and its outputs this caller's alone.
     unsafe fn tiles(&self) {
         let (layer, width) = (self.layer, self.kernels.width);
         let whole = patch(layer);
@@ -95,7 +99,8 @@ impl Part<'_> {
                 if packs {
                     for i in 0..inner {
                         let to = packed.as_mut_ptr().cast::<f32>().wrapping_add(i * width);
-                        // SAFETY: a strip is at most 32 wide, and loads may go beyond its last column.
+                        // SAFETY: row `i` of at most `SUM_BLOCK`; a strip is at most 32 wide, and what is read beyond
+                        // its last column lies within the slack.
                         unsafe { std::ptr::copy_nonoverlapping(b.0.add(i * b.1), to, width) };
                     }
                     b = (packed.as_ptr().cast(), width);
@@ -115,6 +120,8 @@ impl Part<'_> {
                         start: if skipped == 0 { Start::Bias(self.bias(column)) } else { Start::Outputs },
                         end: self.end(skipped + inner == whole.inner),
                     };
+                    // SAFETY: rows and outputs are those of this part, and `b` is the strip of weights or its copy, of
+                    // which every row that is read was written.
                     unsafe { (self.kernels.tile)(&tile) }
                 }
             }
@@ -122,6 +129,9 @@ impl Part<'_> {
     }
 
     /// A single row of a fully connected layer, as when acting.
+    ///
+    /// # Safety
+    /// As for `tiles`; and the part is of no more columns than the kernel takes.
     unsafe fn row(&self) {
         let column = self.columns.start;
         let (input, output) = self.place(0);
@@ -136,10 +146,14 @@ impl Part<'_> {
             start: Start::Bias(self.bias(column)),
             end: self.end(true),
         };
+        // SAFETY: the caller vouches for the part, which the tile describes.
         unsafe { (self.kernels.row)(&tile) }
     }
 
     /// A fully connected layer without the inputs that are 0.
+    ///
+    /// # Safety
+    /// As for `tiles`.
     unsafe fn skip_zeros(&self) {
         let column = self.columns.start;
         let (input, output) = self.place(self.rows.start);
@@ -158,6 +172,7 @@ impl Part<'_> {
             start: Start::Bias(self.bias(column)),
             end: self.end(true),
         };
+        // SAFETY: the caller vouches for the part, which the product describes.
         unsafe { (self.kernels.sparse)(&product) }
     }
 }

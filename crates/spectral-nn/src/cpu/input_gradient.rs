@@ -1,6 +1,6 @@
 //! Gradients of a layer's input.
 
-use super::affine::{WIDEST_SPARSE, Walk, find_sparse, flops, panels};
+use super::affine::{Checked, WIDEST_SPARSE, Walk, check, find_sparse, flops, panels, scratch_len};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -20,8 +20,19 @@ pub(crate) struct Buffers<'a> {
     pub input_delta: &'a mut Floats,
 }
 
+/// As [`check`], for all that an input gradient uses.
+fn check_buffers(kernels: &Kernels, room: &Room<'_>, pass: Pass, layer: &Affine, buffers: &Buffers<'_>) {
+    let Buffers { parameters, delta, input, ref input_delta } = *buffers;
+    let checked = Checked { parameters, input, output: delta, sparse: room.sparse };
+    check(pass, layer, checked);
+    assert!(input_delta.len() >= pass.agents * pass.batch * layer.input_pitch, "too few input gradients");
+    let scratch = pass.agents * scratch_len(kernels, layer, pass.batch);
+    assert!(room.scratch.len() >= scratch, "the backend was prepared for less than this layer");
+}
+
 /// A fully connected layer.
 pub(crate) fn linear(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine, buffers: Buffers<'_>) {
+    check_buffers(kernels, &room, pass, layer, &buffers);
     let (Room { scratch, sparse }, Buffers { parameters, delta, input, input_delta }) = (room, buffers);
     if layer.relu && layer.filters <= WIDEST_SPARSE {
         find_sparse(kernels, pass, sparse, delta, (layer.output_at, layer.output_pitch, layer.filters));
@@ -33,7 +44,7 @@ pub(crate) fn linear(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affi
     for agent in (0..pass.agents).filter(|agent| !sparse[*agent]) {
         let from = delta.at(agent * pass.batch * layer.output_pitch + layer.output_at);
         let to = scratch.at_mut(agent * turned_len);
-        // SAFETY: both blocks lie within their buffers.
+        // SAFETY: both blocks lie within their buffers, as was checked, and nothing else uses the scratch memory now.
         unsafe { (kernels.turn)((pass.batch, layer.filters), (from, layer.output_pitch), (to, pitch), None) };
     }
     let (turned, weights) = (Reading(scratch.at(0)), Reading(parameters.at(layer.weights_at)));
@@ -53,7 +64,8 @@ pub(crate) fn linear(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affi
             gates: input.at(samples * layer.input_pitch),
             out: out.at(samples * layer.input_pitch),
         };
-        // SAFETY: all addresses lie within the buffers, loads within their slack; tasks write disjoint inputs.
+        // SAFETY: all addresses lie within the buffers, as was checked, and loads within their slack; tasks write the gradients
+        // of disjoint inputs.
         unsafe {
             if sparse[agent] {
                 part.skip_zeros(delta.at(samples * layer.output_pitch));
@@ -78,6 +90,10 @@ struct Part<'a> {
 impl Part<'_> {
     /// Computes the transpose, inputs × samples, because then the weights are read along their rows and only the
     /// small matrices of activations have to be turned.
+    ///
+    /// # Safety
+    /// The part's addresses must be valid, and its outputs this caller's alone; `turned` must be this agent's output
+    /// gradients, transposed, in rows `pitch` apart.
     unsafe fn tiles(&self, turned: *const f32, pitch: usize) {
         let (layer, width) = (self.layer, self.kernels.width);
         let mut block = [0.0f32; ROWS * 32];
@@ -102,7 +118,8 @@ impl Part<'_> {
                 let at = sample * layer.input_pitch + first;
                 let (from, to) =
                     ((block_start.cast_const(), width), (self.out.wrapping_add(at), layer.input_pitch));
-                // The block holds 8 rows of any kernel's width.
+                // SAFETY: the block holds 8 rows of any kernel's width, at most 32; what the tile reads, and the inputs that the
+                // turned block goes to, are this part's.
                 unsafe {
                     (self.kernels.tile)(&tile);
                     (self.kernels.turn)((count, columns), from, to, Some(self.gates.wrapping_add(at)));
@@ -111,6 +128,8 @@ impl Part<'_> {
         }
     }
 
+    /// # Safety
+    /// As for `tiles`; `delta` must be this agent's output gradients.
     unsafe fn skip_zeros(&self, delta: *const f32) {
         let product = Sparse {
             rows: self.batch,
@@ -127,6 +146,7 @@ impl Part<'_> {
             start: Start::Zero,
             end: End::Store,
         };
+        // SAFETY: the caller vouches for the part and the gradients, which the product describes.
         unsafe { (self.kernels.sparse)(&product) }
     }
 }
@@ -136,6 +156,7 @@ const TASK_SAMPLES: usize = 4;
 
 /// Every output position adds its patch of input gradients, tile by tile, to where the patch lies in the input.
 pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine, buffers: Buffers<'_>) {
+    check_buffers(kernels, &room, pass, layer, &buffers);
     let (scratch, Buffers { parameters, delta, input, input_delta }) = (room.scratch, buffers);
     let (width, line) = (kernels.width, layer.kernel * layer.channels);
     let per_line = line.div_ceil(width);
@@ -149,7 +170,7 @@ pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine
                 parameters.at(agent * pass.stride + layer.weights_at + (row * line + from) * layer.filters);
             let to = scratch.at_mut((agent * panels + panel) * panel_len);
             let size = (width.min(line - from), layer.filters);
-            // SAFETY: both blocks lie within their buffers.
+            // SAFETY: both blocks lie within their buffers, as was checked, and nothing else uses the scratch memory now.
             unsafe { (kernels.turn)(size, (weights, layer.filters), (to, width), None) };
         }
     }
@@ -165,7 +186,7 @@ pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine
         let out = out.at(first_sample * layer.input_pitch);
         let delta = delta.at(first_sample * layer.output_pitch);
         let len = samples * layer.input_pitch;
-        // SAFETY: as for fully connected layers; every task has its own samples, which lie without gaps.
+        // SAFETY: the samples of this task alone, which lie within the buffer and without gaps: both were checked.
         unsafe { std::slice::from_raw_parts_mut(out, len).fill(0.0) };
         for panel in 0..panels {
             let (row, from) = (panel / per_line, panel % per_line * width);
@@ -184,9 +205,12 @@ pub(crate) fn conv(kernels: &Kernels, room: Room<'_>, pass: Pass, layer: &Affine
                     start: Start::Zero,
                     end: End::Add,
                 };
+                // SAFETY: outputs are patches of this task's samples, where no tile but this one writes now; what is read
+                // lies within its buffers or their slack.
                 unsafe { (kernels.tile)(&tile) }
             }
         }
+        // SAFETY: as many inputs as gradients, within their buffers.
         unsafe { (kernels.gate)(input.at(first_sample * layer.input_pitch), out, len) };
     });
 }

@@ -148,6 +148,10 @@ pub(crate) struct AdamStep {
 }
 
 /// The kernels of one instruction set.
+///
+/// Whoever calls one vouches for the addresses that its arguments describe: what is read is valid for reads, up to [`SLACK`]
+/// floats beyond the last column of the last row; what is written is valid for writes, nobody else uses it meanwhile, and
+/// only the rows and columns that are named are written. The instructions are there: see [`Kernels::new`].
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     /// Columns whose sums are held in registers at a time, at most 32.
@@ -174,6 +178,8 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
+    /// # Panics
+    /// If the machine does not have the instructions; so whoever holds kernels may call them.
     pub fn new(instructions: Instructions) -> Kernels {
         assert!(instructions.available(), "{instructions:?} is not available on this machine");
         match instructions {
@@ -211,10 +217,14 @@ macro_rules! kernels {
             unsafe fn tile(tile: &Tile) {
                 for first in (0..ROWS).step_by($r).take_while(|first| *first < tile.count) {
                     for column in (0..tile.columns).step_by(2 * $simd::LANES) {
-                        if tile.columns - column > $simd::LANES {
-                            unsafe { tile_product::block::<$simd, $r, 2>(tile, first, column) }
-                        } else {
-                            unsafe { tile_product::block::<$simd, $r, 1>(tile, first, column) }
+                        // SAFETY: `Kernels`' contract, of which `first` and `column` name a block that begins within the
+                        // tile; two vectors of columns where more than one is left, else one, so loads end within the slack.
+                        unsafe {
+                            if tile.columns - column > $simd::LANES {
+                                tile_product::block::<$simd, $r, 2>(tile, first, column)
+                            } else {
+                                tile_product::block::<$simd, $r, 1>(tile, first, column)
+                            }
                         }
                     }
                 }
@@ -222,36 +232,43 @@ macro_rules! kernels {
 
             $(#[$feature])?
             unsafe fn row(tile: &Tile) {
+                // SAFETY: the tile is `Kernels`' contract; eight vectors are `row_width` columns, at most the slack.
                 unsafe { tile_product::block::<$simd, 1, 8>(tile, 0, 0) }
             }
 
             $(#[$feature])?
             unsafe fn adam(s: &AdamStep, len: usize, p: *mut f32, m: *mut f32, v: *mut f32, g: *const f32) {
+                // SAFETY: the four vectors of `len` parameters are as `Kernels`' contract asks.
                 unsafe { elementwise::adam::<$simd>(s, len, p, m, v, g) }
             }
 
             $(#[$feature])?
             unsafe fn column_sums(from: *const f32, rows: usize, pitch: usize, columns: usize, out: *mut f32) {
+                // SAFETY: the rows and the sums are as `Kernels`' contract asks.
                 unsafe { elementwise::column_sums::<$simd>(from, rows, pitch, columns, out) }
             }
 
             $(#[$feature])?
             unsafe fn sparse(product: &Sparse) {
+                // SAFETY: the product's addresses are as `Kernels`' contract asks.
                 unsafe { sparse_product::sparse::<$simd>(product) }
             }
 
             $(#[$feature])?
             unsafe fn turn(size: (usize, usize), from: Source, to: Sink, gates: Option<*const f32>) {
+                // SAFETY: both blocks, and the gates, are as `Kernels`' contract asks.
                 unsafe { elementwise::turn::<$simd>(size, from, to, gates) }
             }
 
             $(#[$feature])?
             unsafe fn count_nonzeros(from: *const f32, len: usize) -> usize {
+                // SAFETY: `len` floats are as `Kernels`' contract asks.
                 unsafe { elementwise::count_nonzeros::<$simd>(from, len) }
             }
 
             $(#[$feature])?
             unsafe fn gate(gates: *const f32, values: *mut f32, len: usize) {
+                // SAFETY: `len` gates and values are as `Kernels`' contract asks.
                 unsafe { elementwise::gate::<$simd>(gates, values, len) }
             }
         }

@@ -81,8 +81,10 @@ impl Cpu {
 /// A pointer that tasks share; each writes its own part.
 #[derive(Clone, Copy)]
 struct Shared(*mut f32);
-// SAFETY: tasks that share the pointer write disjoint parts, which their indices determine.
+// SAFETY: a pointer may be sent anywhere; what is done with it is up to the unsafe code that uses it, and there tasks write
+// disjoint parts, which their indices determine.
 unsafe impl Send for Shared {}
+// SAFETY: as for `Send`; sharing the pointer gives no more than copies of it.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -94,8 +96,10 @@ impl Shared {
 /// A pointer that tasks read.
 #[derive(Clone, Copy)]
 struct Reading(*const f32);
-// SAFETY: nothing writes to what it points at while tasks run.
+// SAFETY: as for `Shared`; nothing writes to what it points at while tasks run, for `run_tasks` returns only when all are done
+// and the buffer is borrowed until then.
 unsafe impl Send for Reading {}
+// SAFETY: as for `Send`; sharing the pointer gives no more than copies of it.
 unsafe impl Sync for Reading {}
 
 impl Reading {

@@ -40,6 +40,19 @@ pub(crate) trait Simd {
     );
 }
 
+/// Functions of [`Simd`] that are one expression, with the one reason why all of them are sound.
+macro_rules! functions {
+    ($($name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? = $value:expr;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name($($arg: $type),*) $(-> $out)? {
+            // SAFETY: the contract of `Simd`, which callers keep: the type's instruction set is present (`Kernels::new`
+            // asserts it before it hands out kernels of that set), and pointers are valid for the lanes that the function
+            // is to touch, which are the only ones that this expression touches; all accesses are unaligned ones.
+            unsafe { $value }
+        }
+    )*};
+}
+
 /// [`Simd::turn`] for a block of any size, float by float.
 ///
 /// # Safety
@@ -52,8 +65,9 @@ pub(crate) unsafe fn turn_part(
 ) {
     for j in 0..columns {
         for i in 0..rows {
+            let at = j * to_pitch + i;
+            // SAFETY: these are the addresses of row i and column j in the definition, which the caller says are valid.
             unsafe {
-                let at = j * to_pitch + i;
                 let open = gates.is_none_or(|gates| *gates.add(at) > 0.0);
                 *to.add(at) = if open { *from.add(i * from_pitch + j) } else { 0.0 };
             }
@@ -62,6 +76,9 @@ pub(crate) unsafe fn turn_part(
 }
 
 /// [`Simd::turn`] with AVX: pairs, then quadruples, then halves change places.
+///
+/// # Safety
+/// AVX must be present, and eight floats from the start of each of the eight rows of all blocks must be valid.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn turn_avx(
@@ -72,6 +89,8 @@ unsafe fn turn_avx(
     gates: Option<*const f32>,
 ) {
     use arch::*;
+    // SAFETY: AVX is present, and every access is to the eight floats at the start of row 0 to 7 of a block: the caller
+    // vouches for both.
     unsafe {
         let a: [__m256; 8] = std::array::from_fn(|i| _mm256_loadu_ps(from.add(i * from_pitch)));
         let b: [__m256; 8] = std::array::from_fn(|i| {
@@ -108,70 +127,27 @@ pub(crate) struct Scalar;
 impl Simd for Avx512 {
     type V = arch::__m512;
     const LANES: usize = 16;
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self::V {
-        unsafe { arch::_mm512_set1_ps(x) }
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self::V {
-        unsafe { arch::_mm512_loadu_ps(p) }
-    }
-    #[inline(always)]
-    unsafe fn load_part(p: *const f32, n: usize) -> Self::V {
-        unsafe { arch::_mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p) }
-    }
-    #[inline(always)]
-    unsafe fn store(p: *mut f32, v: Self::V) {
-        unsafe { arch::_mm512_storeu_ps(p, v) }
-    }
-    #[inline(always)]
-    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize) {
-        unsafe { arch::_mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as u16, v) }
-    }
-    #[inline(always)]
-    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm512_add_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm512_mul_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm512_div_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn sqrt(a: Self::V) -> Self::V {
-        unsafe { arch::_mm512_sqrt_ps(a) }
-    }
-    #[inline(always)]
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm512_max_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        unsafe { arch::_mm512_fmadd_ps(a, b, c) }
-    }
-    #[inline(always)]
-    unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V {
-        unsafe {
+    functions! {
+        splat(x: f32) -> Self::V = arch::_mm512_set1_ps(x);
+        load(p: *const f32) -> Self::V = arch::_mm512_loadu_ps(p);
+        load_part(p: *const f32, n: usize) -> Self::V = arch::_mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p);
+        store(p: *mut f32, v: Self::V) = arch::_mm512_storeu_ps(p, v);
+        store_part(p: *mut f32, v: Self::V, n: usize) =
+            arch::_mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as u16, v);
+        add(a: Self::V, b: Self::V) -> Self::V = arch::_mm512_add_ps(a, b);
+        mul(a: Self::V, b: Self::V) -> Self::V = arch::_mm512_mul_ps(a, b);
+        div(a: Self::V, b: Self::V) -> Self::V = arch::_mm512_div_ps(a, b);
+        sqrt(a: Self::V) -> Self::V = arch::_mm512_sqrt_ps(a);
+        max(a: Self::V, b: Self::V) -> Self::V = arch::_mm512_max_ps(a, b);
+        fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V = arch::_mm512_fmadd_ps(a, b, c);
+        gate(gate: Self::V, v: Self::V) -> Self::V = {
             let mask = arch::_mm512_cmp_ps_mask::<{ arch::_CMP_GT_OQ }>(gate, arch::_mm512_setzero_ps());
             arch::_mm512_maskz_mov_ps(mask, v)
-        }
-    }
-    #[inline(always)]
-    unsafe fn nonzeros(v: Self::V) -> u32 {
-        unsafe { u32::from(arch::_mm512_cmp_ps_mask::<{ arch::_CMP_NEQ_UQ }>(v, arch::_mm512_setzero_ps())) }
-    }
-    #[inline(always)]
-    unsafe fn turn(
-        from: *const f32,
-        from_pitch: usize,
-        to: *mut f32,
-        to_pitch: usize,
-        gates: Option<*const f32>,
-    ) {
-        unsafe { turn_avx(from, from_pitch, to, to_pitch, gates) }
+        };
+        nonzeros(v: Self::V) -> u32 =
+            u32::from(arch::_mm512_cmp_ps_mask::<{ arch::_CMP_NEQ_UQ }>(v, arch::_mm512_setzero_ps()));
+        turn(from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize, gates: Option<*const f32>) =
+            turn_avx(from, from_pitch, to, to_pitch, gates);
     }
 }
 
@@ -179,81 +155,36 @@ impl Simd for Avx512 {
 impl Simd for Avx2 {
     type V = arch::__m256;
     const LANES: usize = 8;
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self::V {
-        unsafe { arch::_mm256_set1_ps(x) }
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self::V {
-        unsafe { arch::_mm256_loadu_ps(p) }
-    }
-    #[inline(always)]
-    unsafe fn load_part(p: *const f32, n: usize) -> Self::V {
-        unsafe {
+    functions! {
+        splat(x: f32) -> Self::V = arch::_mm256_set1_ps(x);
+        load(p: *const f32) -> Self::V = arch::_mm256_loadu_ps(p);
+        load_part(p: *const f32, n: usize) -> Self::V = {
             let mut lanes = [0.0f32; 8];
             std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
             arch::_mm256_loadu_ps(lanes.as_ptr())
-        }
-    }
-    #[inline(always)]
-    unsafe fn store(p: *mut f32, v: Self::V) {
-        unsafe { arch::_mm256_storeu_ps(p, v) }
-    }
-    #[inline(always)]
-    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize) {
-        unsafe {
+        };
+        store(p: *mut f32, v: Self::V) = arch::_mm256_storeu_ps(p, v);
+        store_part(p: *mut f32, v: Self::V, n: usize) = {
             let mut lanes = [0.0f32; 8];
             arch::_mm256_storeu_ps(lanes.as_mut_ptr(), v);
             std::ptr::copy_nonoverlapping(lanes.as_ptr(), p, n);
-        }
-    }
-    #[inline(always)]
-    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm256_add_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm256_mul_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm256_div_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn sqrt(a: Self::V) -> Self::V {
-        unsafe { arch::_mm256_sqrt_ps(a) }
-    }
-    #[inline(always)]
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { arch::_mm256_max_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        unsafe { arch::_mm256_fmadd_ps(a, b, c) }
-    }
-    #[inline(always)]
-    unsafe fn gate(gate: Self::V, v: Self::V) -> Self::V {
-        unsafe {
+        };
+        add(a: Self::V, b: Self::V) -> Self::V = arch::_mm256_add_ps(a, b);
+        mul(a: Self::V, b: Self::V) -> Self::V = arch::_mm256_mul_ps(a, b);
+        div(a: Self::V, b: Self::V) -> Self::V = arch::_mm256_div_ps(a, b);
+        sqrt(a: Self::V) -> Self::V = arch::_mm256_sqrt_ps(a);
+        max(a: Self::V, b: Self::V) -> Self::V = arch::_mm256_max_ps(a, b);
+        fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V = arch::_mm256_fmadd_ps(a, b, c);
+        gate(gate: Self::V, v: Self::V) -> Self::V = {
             let mask = arch::_mm256_cmp_ps::<{ arch::_CMP_GT_OQ }>(gate, arch::_mm256_setzero_ps());
             arch::_mm256_and_ps(mask, v)
-        }
-    }
-    #[inline(always)]
-    unsafe fn nonzeros(v: Self::V) -> u32 {
-        unsafe {
+        };
+        nonzeros(v: Self::V) -> u32 = {
             let mask = arch::_mm256_cmp_ps::<{ arch::_CMP_NEQ_UQ }>(v, arch::_mm256_setzero_ps());
             arch::_mm256_movemask_ps(mask) as u32
-        }
-    }
-    #[inline(always)]
-    unsafe fn turn(
-        from: *const f32,
-        from_pitch: usize,
-        to: *mut f32,
-        to_pitch: usize,
-        gates: Option<*const f32>,
-    ) {
-        unsafe { turn_avx(from, from_pitch, to, to_pitch, gates) }
+        };
+        turn(from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize, gates: Option<*const f32>) =
+            turn_avx(from, from_pitch, to, to_pitch, gates);
     }
 }
 
@@ -271,27 +202,21 @@ macro_rules! lanes {
 impl Simd for Scalar {
     type V = [f32; 8];
     const LANES: usize = 8;
+    functions! {
+        load(p: *const f32) -> Self::V = p.cast::<[f32; 8]>().read_unaligned();
+        load_part(p: *const f32, n: usize) -> Self::V = {
+            let mut lanes = [0.0f32; 8];
+            std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
+            lanes
+        };
+        store(p: *mut f32, v: Self::V) = p.cast::<[f32; 8]>().write_unaligned(v);
+        store_part(p: *mut f32, v: Self::V, n: usize) = std::ptr::copy_nonoverlapping(v.as_ptr(), p, n);
+        turn(from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize, gates: Option<*const f32>) =
+            turn_part((8, 8), (from, from_pitch), (to, to_pitch), gates);
+    }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
         [x; 8]
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self::V {
-        unsafe { p.cast::<[f32; 8]>().read_unaligned() }
-    }
-    #[inline(always)]
-    unsafe fn load_part(p: *const f32, n: usize) -> Self::V {
-        let mut lanes = [0.0f32; 8];
-        unsafe { std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n) };
-        lanes
-    }
-    #[inline(always)]
-    unsafe fn store(p: *mut f32, v: Self::V) {
-        unsafe { p.cast::<[f32; 8]>().write_unaligned(v) }
-    }
-    #[inline(always)]
-    unsafe fn store_part(p: *mut f32, v: Self::V, n: usize) {
-        unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), p, n) }
     }
     #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
@@ -325,15 +250,5 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn nonzeros(v: Self::V) -> u32 {
         (0..8).fold(0, |bits, i| bits | u32::from(v[i] != 0.0) << i)
-    }
-    #[inline(always)]
-    unsafe fn turn(
-        from: *const f32,
-        from_pitch: usize,
-        to: *mut f32,
-        to_pitch: usize,
-        gates: Option<*const f32>,
-    ) {
-        unsafe { turn_part((8, 8), (from, from_pitch), (to, to_pitch), gates) }
     }
 }

@@ -28,9 +28,14 @@ pub(crate) fn load(pass: Pass, input: &Input, samples: Samples<'_>, to: &mut Flo
             }
         }
         Samples::Bytes(bytes) => {
+            assert!(
+                to.len() >= count * len,
+                "{count} samples of {len} numbers do not fit into a buffer of {}",
+                to.len()
+            );
             let out = Shared(to.at_mut(0));
             run_tasks(count, 8 * count * len, |sample| {
-                // SAFETY: every task has its own sample's part of the buffer.
+                // SAFETY: every task has its own sample's part of the buffer, which is long enough, as was just checked.
                 let out = unsafe { std::slice::from_raw_parts_mut(out.at(sample * len), len) };
                 let sample = &bytes[sample * len..(sample + 1) * len];
                 match channels {
@@ -125,6 +130,13 @@ pub(crate) fn adam(
     const CHUNK: usize = 32 * 1024;
     let n = pass.stride;
     let chunks = n.div_ceil(CHUNK);
+    let given =
+        [&*buffers.parameters, &*buffers.adam_m, &*buffers.adam_v, buffers.gradients].map(|b| b.len());
+    assert!(
+        given.iter().all(|&len| len >= pass.agents * n),
+        "Adam's buffers must hold {} agents",
+        pass.agents
+    );
     let (parameters, adam_m) = (Shared(buffers.parameters.at_mut(0)), Shared(buffers.adam_m.at_mut(0)));
     let (adam_v, gradients) = (Shared(buffers.adam_v.at_mut(0)), buffers.gradients);
     run_tasks(pass.agents * chunks, 32 * pass.agents * n, |task| {
@@ -135,7 +147,7 @@ pub(crate) fn adam(
         let step = adam_step(&settings[agent], steps[agent]);
         let at = agent * n + from;
         let len = CHUNK.min(n - from);
-        // SAFETY: the chunks of different tasks are disjoint and lie within their buffers.
+        // SAFETY: the chunks of different tasks are disjoint and lie within their buffers, as was checked.
         unsafe {
             (kernels.adam)(&step, len, parameters.at(at), adam_m.at(at), adam_v.at(at), gradients.at(at));
         }

@@ -13,6 +13,9 @@ const PACKED_WIDTH: usize = 128;
 struct Packed([std::mem::MaybeUninit<f32>; SPARSE_BLOCK * PACKED_WIDTH]);
 
 /// `N` vectors of columns, from `column` on, of all rows of a [`Sparse`] product; `FULL` if none is cut short.
+///
+/// # Safety
+/// As for calls of [`Kernels`](super::kernels::Kernels); `column` must be one of the product's.
 #[inline(always)]
 unsafe fn sparse_block<S: Simd, const N: usize, const FULL: bool>(
     product: &Sparse,
@@ -25,6 +28,10 @@ unsafe fn sparse_block<S: Simd, const N: usize, const FULL: bool>(
     let width = N * S::LANES;
     let packed = packed.0.as_mut_ptr().cast::<f32>();
     let lies_well = product.b.addr().is_multiple_of(64) && product.b_step.is_multiple_of(S::LANES);
+    // SAFETY: the caller vouches for the product's addresses. Rows of `b`, of factors, biases and gates are read up to `N` vectors
+    // from `column` on, at most the slack beyond their ends; outputs are read and written only as far as `left` says. Of
+    // the packed block, `width` ≤ `PACKED_WIDTH` floats of `block` ≤ `SPARSE_BLOCK` rows are used, and all of them are
+    // written before any is read.
     unsafe {
         for from in (0..product.len).step_by(SPARSE_BLOCK) {
             let block = SPARSE_BLOCK.min(product.len - from);
@@ -32,6 +39,12 @@ unsafe fn sparse_block<S: Simd, const N: usize, const FULL: bool>(
             let (b, b_step) = if product.b_turned {
                 let source = product.b.add(column * product.b_step + from);
                 turn::<S>((width.min(columns), block), (source, product.b_step), (packed, width), None);
+                if columns < width {
+                    // Nobody uses their sums, but memory that was never written must not be read.
+                    for i in 0..block {
+                        packed.add(i * width + columns).write_bytes(0, width - columns);
+                    }
+                }
                 (packed.cast_const(), width)
             } else {
                 let source = product.b.add(from * product.b_step + column);
@@ -96,12 +109,17 @@ unsafe fn sparse_block<S: Simd, const N: usize, const FULL: bool>(
     }
 }
 
+/// The whole product.
+///
+/// # Safety
+/// As for calls of [`Kernels`](super::kernels::Kernels).
 #[inline(always)]
 pub(super) unsafe fn sparse<S: Simd>(product: &Sparse) {
     let mut packed = Packed([const { std::mem::MaybeUninit::uninit() }; SPARSE_BLOCK * PACKED_WIDTH]);
     for column in (0..product.columns).step_by(8 * S::LANES) {
         let vectors = (product.columns - column).div_ceil(S::LANES);
         let full = (product.columns - column).is_multiple_of(S::LANES);
+        // SAFETY: `column` is one of the product's, and for the rest the caller vouches.
         unsafe {
             match (vectors, full) {
                 (8.., true) | (9.., false) => sparse_block::<S, 8, true>(product, column, &mut packed),

@@ -4,24 +4,38 @@ use super::kernels::{End, Start, Tile};
 use super::simd::Simd;
 
 /// Loads at most `n` lanes. What is being written must not be read past its end: another thread may own that.
+///
+/// # Safety
+/// As [`Simd`]'s functions, for `n` lanes.
 #[inline(always)]
 pub(super) unsafe fn load_up_to<S: Simd>(p: *const f32, n: usize) -> S::V {
+    // SAFETY: of `n` valid floats, as the caller says, no more than `n` are loaded.
     unsafe { if n >= S::LANES { S::load(p) } else { S::load_part(p, n) } }
 }
 
 /// Stores at most `n` lanes.
+///
+/// # Safety
+/// As [`Simd`]'s functions, for `n` lanes.
 #[inline(always)]
 pub(super) unsafe fn store_up_to<S: Simd>(p: *mut f32, v: S::V, n: usize) {
+    // SAFETY: of `n` valid floats, as the caller says, no more than `n` are written.
     unsafe { if n >= S::LANES { S::store(p, v) } else { S::store_part(p, v, n) } }
 }
 
 /// `R` rows from `first` on and `N` vectors of columns from `column` on.
+///
+/// # Safety
+/// As for calls of [`Kernels`](super::kernels::Kernels); and the block begins within the tile.
 #[inline(always)]
 pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(
     tile: &Tile,
     first: usize,
     column: usize,
 ) {
+    // SAFETY: the caller vouches for the tile's addresses. Rows past its count repeat valid ones. Factors, biases and rows of `b`
+    // are read up to `N` vectors from `column` on, so at most the slack beyond their ends; outputs are read and written
+    // in whole vectors only if the block is full, and otherwise row by row and lane by lane as far as the tile goes.
     unsafe {
         let rows: [*const f32; R] = std::array::from_fn(|r| tile.rows[first + r]);
         let columns = tile.columns - column;
@@ -46,7 +60,8 @@ pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(
                         }
                     }
                     offset += tile.sum.inner_step;
-                    b = b.add(tile.b_step);
+                    // After the last row this may lie beyond the slack; nothing is read there.
+                    b = b.wrapping_add(tile.b_step);
                 }
             }
         }
@@ -68,6 +83,9 @@ pub(super) unsafe fn block<S: Simd, const R: usize, const N: usize>(
 }
 
 /// Stores a full block.
+///
+/// # Safety
+/// `out` must give addresses that are valid for a whole vector.
 #[inline(always)]
 unsafe fn finish<S: Simd, const R: usize, const N: usize>(
     out: impl Fn(usize, usize) -> *mut f32,
@@ -76,14 +94,19 @@ unsafe fn finish<S: Simd, const R: usize, const N: usize>(
 ) {
     for (r, sums) in sums.into_iter().enumerate() {
         for (v, sum) in sums.into_iter().enumerate() {
+            // SAFETY: a whole vector is valid there, as the caller says.
             unsafe { S::store(out(r, v), end(out(r, v), sum)) }
         }
     }
 }
 
 /// Ends the sums of one vector, of which at most `n` lanes count.
+///
+/// # Safety
+/// So many floats must be valid at `out`.
 #[inline(always)]
 unsafe fn end_part<S: Simd>(end: End, out: *mut f32, sum: S::V, n: usize) {
+    // SAFETY: no more than `n` floats are loaded or stored, which are valid, as the caller says.
     unsafe {
         let value = match end {
             End::Store => sum,

@@ -1,6 +1,6 @@
 //! Gradients of a layer's weights and biases.
 
-use super::affine::{find_sparse_inputs, flops};
+use super::affine::{Checked, check, find_sparse_inputs, flops};
 use super::kernels::{End, Kernels, ROWS, Sparse, Start, Sum, Tile};
 use super::{Floats, Reading, Shared, run_tasks};
 use crate::backend::Pass;
@@ -22,6 +22,7 @@ pub(crate) fn weight_gradient(
     delta: &Floats,
     gradients: &mut Floats,
 ) {
+    check(pass, layer, Checked { parameters: gradients, input, output: delta, sparse });
     if pass.batch <= SPARSE_BATCH {
         find_sparse_inputs(kernels, pass, layer, sparse, input);
     } else {
@@ -45,8 +46,8 @@ pub(crate) fn weight_gradient(
             out: out.at(agent * pass.stride),
             weights: group * TASK_WEIGHTS..weights.min((group + 1) * TASK_WEIGHTS),
         };
-        // SAFETY: all addresses lie within the buffers, loads within their slack; tasks write disjoint rows of
-        // weights, or the biases behind them.
+        // SAFETY: all addresses lie within the buffers, as was checked, and loads within their slack; tasks write disjoint rows
+        // of weights, or the biases behind them.
         unsafe {
             if group == groups {
                 let rows = pass.batch * layer.positions();
@@ -74,6 +75,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// # Safety
+    /// The part's addresses must be valid, and its rows of weights this caller's alone.
     unsafe fn tiles(&self) {
         let layer = self.layer;
         let linear = layer.is_linear();
@@ -112,16 +115,21 @@ impl Part<'_> {
                     start: if sample == 0 { Start::Zero } else { Start::Outputs },
                     end: End::Store,
                 };
+                // SAFETY: rows of inputs, outputs and the output gradients are those of this part's samples.
                 unsafe { (self.kernels.tile)(&tile) }
             }
         }
     }
 
     /// For a fully connected layer: each row of weights over the samples in which its input is not 0.
+    ///
+    /// # Safety
+    /// As for `tiles`; and the batch is no larger than `SPARSE_BATCH`.
     unsafe fn skip_zeros(&self) {
         let mut turned = [const { std::mem::MaybeUninit::<f32>::uninit() }; TASK_WEIGHTS * SPARSE_BATCH];
         let turned = turned.as_mut_ptr().cast::<f32>();
         let from = (self.input.wrapping_add(self.weights.start), self.layer.input_pitch);
+        // SAFETY: at most `SPARSE_BATCH` samples of at most `TASK_WEIGHTS` inputs, which fill as many rows and columns of `turned`.
         unsafe { (self.kernels.turn)((self.batch, self.weights.len()), from, (turned, SPARSE_BATCH), None) };
         let product = Sparse {
             rows: self.weights.len(),
@@ -138,6 +146,7 @@ impl Part<'_> {
             start: Start::Zero,
             end: End::Store,
         };
+        // SAFETY: factors are the rows that were just written, as far as `len` goes; the rest is this part's.
         unsafe { (self.kernels.sparse)(&product) }
     }
 }

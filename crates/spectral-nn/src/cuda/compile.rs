@@ -78,22 +78,32 @@ fn compile(name: &str, source: &str, options: &[String]) -> Result<Vec<u8>, Cuda
     let text = CString::new(source).map_err(|_| CudaError(format!("{name} holds a zero byte")))?;
     let label = CString::new(format!("{name}.cu")).unwrap_or_default();
     let program = result::create_program(&text, Some(&label)).map_err(failed)?;
+    // SAFETY: the program was just made and is destroyed only below.
     let compiled = unsafe { result::compile_program(program, options) };
+    // SAFETY: the program is still there, and it was compiled.
     let image = compiled.map_err(failed).and_then(|()| unsafe { binary(program) }.map_err(failed));
     let image = image.map_err(|e| {
+        // SAFETY: the program is still there.
         let log = unsafe { result::get_program_log(program) }.unwrap_or_default();
         // Characters of C have a sign on some machines and none on others.
         let log: Vec<u8> = log.into_iter().flat_map(|c| c.to_ne_bytes()).take_while(|&c| c != 0).collect();
         CudaError(format!("{e}\n{}", String::from_utf8_lossy(&log)))
     });
+    // SAFETY: made above, destroyed once, and nothing refers to it any more: image and log are copies.
     let _ = unsafe { result::destroy_program(program) };
     image
 }
 
+/// What a program was compiled to.
+///
+/// # Safety
+/// The program must be there, and have been compiled.
 unsafe fn binary(program: sys::nvrtcProgram) -> Result<Vec<u8>, cudarc::nvrtc::result::NvrtcError> {
     let mut size = 0;
+    // SAFETY: the caller vouches for the program; the size goes to a place for it.
     unsafe { sys::nvrtcGetCUBINSize(program, &mut size) }.result()?;
     let mut image = vec![0u8; size];
+    // SAFETY: as before; the image is as long as NVRTC has just said.
     unsafe { sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) }.result()?;
     Ok(image)
 }

@@ -46,6 +46,7 @@ pub fn compiler() -> Option<Place> {
     if let Some(file) = &others.opened {
         return Some(Place::File(file.clone()));
     }
+    // SAFETY: asks the loader for NVRTC by its name, whose initialisers are those of a library that the system trusts.
     if unsafe { sys::is_culib_present() } {
         return Some(Place::System);
     }
@@ -67,9 +68,12 @@ fn candidates(folder: &Path) -> Vec<PathBuf> {
 /// Opens a library for good, and says whether it is then found by its name alone, which is how everybody else asks for it:
 /// a loader takes a library that is open already.
 fn open(file: &Path) -> bool {
+    // SAFETY: the initialisers of a file with NVRTC's name in a folder that the program named as NVRTC's: as trustworthy as the
+    // program itself.
     let Ok(library) = (unsafe { libloading::Library::new(file) }) else {
         return false;
     };
+    // SAFETY: as in `compiler`; the loader takes the library that was just opened.
     let found = unsafe { sys::is_culib_present() };
     if found {
         std::mem::forget(library);

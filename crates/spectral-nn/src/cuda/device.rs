@@ -44,6 +44,7 @@ pub(crate) fn doing(what: impl std::fmt::Display) -> impl FnOnce(DriverError) ->
 
 /// Waits for the stream that plain copies use. Ours do not wait for it by themselves, and it may be behind the host.
 fn settle() -> Result<(), CudaError> {
+    // SAFETY: null names the stream that plain copies use, which is always there.
     unsafe { result::stream::synchronize(std::ptr::null_mut()) }.map_err(doing("finish its work"))
 }
 
@@ -92,6 +93,7 @@ impl Device {
     /// How many devices there are; the error says why CUDA is not there at all.
     pub fn count() -> Result<usize, CudaError> {
         // Asked first, because the bindings panic where the library is missing.
+        // SAFETY: asks the loader for the driver by its name, whose initialisers are those of a library that the system trusts.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError(
                 "no NVIDIA driver was found (libcuda is not installed); install the driver, or use --device cpu".into(),
@@ -111,11 +113,14 @@ impl Device {
         }
         let context = CudaContext::new(ordinal).map_err(doing(format_args!("open device {ordinal}")))?;
         // Work is ordered by our own streams and graphs; tracking every buffer would only cost time, and cannot be captured.
+        // SAFETY: cudarc's own buffers, which tracking protects, are used nowhere; all memory is `Memory`, freed by its owner,
+        // and `launch` asks its callers to keep it until kernels are done.
         unsafe { context.disable_event_tracking() };
         let asking = || doing("describe the device");
         let capability = context.compute_capability().map_err(asking())?;
         let (free, memory) = context.mem_get_info().map_err(asking())?;
         let mut driver = 0;
+        // SAFETY: the version goes to a place for it.
         unsafe { sys::cuDriverGetVersion(&mut driver) }.result().map_err(asking())?;
         let multiprocessors =
             context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(asking())?;
@@ -154,8 +159,10 @@ impl Device {
     pub fn zeros(&self, bytes: usize) -> Result<Memory, CudaError> {
         self.bind()?;
         let what = format!("reserve {bytes} bytes of device memory");
+        // SAFETY: of a size that is not 0, in the context that was just bound; `Memory` frees it once.
         let at = unsafe { result::malloc_sync(bytes.max(16)) }.map_err(doing(what))?;
         let memory = Memory { device: self.clone(), at, bytes, host: None };
+        // SAFETY: exactly the bytes that were just reserved.
         unsafe { result::memset_d8_sync(at, 0, bytes.max(16)) }.map_err(doing("clear memory"))?;
         settle()?;
         Ok(memory)
@@ -167,7 +174,9 @@ impl Device {
         let what = format!("pin {bytes} bytes of the machine's memory");
         // Portable and mapped: with unified addressing its address is the same on both sides.
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: of a size that is not 0, in the context that was just bound; `Memory` frees it once.
         let host = unsafe { result::malloc_host(bytes.max(16), flags) }.map_err(doing(what))?;
+        // SAFETY: exactly the bytes that were just reserved.
         unsafe { std::ptr::write_bytes(host.cast::<u8>(), 0, bytes.max(16)) };
         Ok(Memory { device: self.clone(), at: host as u64, bytes, host: Some(Host(host.cast())) })
     }
@@ -222,8 +231,9 @@ pub struct Memory {
     host: Option<Host>,
 }
 
-// The memory belongs to this value alone; the driver's calls may come from any thread.
+// SAFETY: the memory belongs to this value alone; the driver's calls may come from any thread.
 unsafe impl Send for Memory {}
+// SAFETY: through a shared reference, memory is copied by the driver, which orders its copies, or named to kernels by unsafe calls.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -258,6 +268,7 @@ impl Memory {
             return Ok(());
         }
         self.device.bind()?;
+        // SAFETY: the copy ends within the memory, as was asserted, and what it takes has no padding.
         unsafe { result::memcpy_htod_sync(self.at + offset as u64, from) }
             .map_err(doing("copy to the device"))?;
         settle()
@@ -270,6 +281,7 @@ impl Memory {
             return Ok(());
         }
         self.device.bind()?;
+        // SAFETY: the copy begins and ends within the memory, as was asserted, and any bytes are values.
         unsafe { result::memcpy_dtoh_sync(to, self.at + offset as u64) }
             .map_err(doing("copy from the device"))
     }
@@ -287,6 +299,8 @@ impl Memory {
     /// # Panics
     /// If it lies on the device.
     pub fn host_bytes(&mut self) -> &mut [u8] {
+        // SAFETY: so many bytes, zeros at first, that nobody else on the host can use while this is borrowed; that the device
+        // leaves them alone is what the unsafe calls that queue work are told to see to.
         unsafe { std::slice::from_raw_parts_mut(self.host_pointer(), self.bytes) }
     }
 }
@@ -295,9 +309,13 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // Nobody can act on a failure here, and a lost device has freed its memory anyway.
         let _ = self.device.bind();
-        let _ = match &self.host {
-            None => unsafe { result::free_sync(self.at) },
-            Some(host) => unsafe { result::free_host(host.0.cast()) },
+        // SAFETY: reserved by `zeros` or `pinned` as the kind that it is freed as, and freed once; work that uses it is done, as
+        // the unsafe calls that queued it were promised.
+        let _ = unsafe {
+            match &self.host {
+                None => result::free_sync(self.at),
+                Some(host) => result::free_host(host.0.cast()),
+            }
         };
     }
 }
@@ -375,8 +393,10 @@ impl Stream {
     /// Queues a kernel.
     ///
     /// # Safety
-    /// The arguments must be what the kernel expects, and the memory that they name must outlive its run.
+    /// The arguments must be what the kernel expects, and the memory that they name must outlive its run. Until it is done,
+    /// the host must not use what it writes of pinned memory, except by volatile reads, nor write what it reads.
     pub unsafe fn launch(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), CudaError> {
+        // SAFETY: the caller keeps the same contract.
         unsafe { self.start(kernel, shape, args, false) }
     }
 
@@ -386,9 +406,12 @@ impl Stream {
     /// # Safety
     /// As [`launch`](Stream::launch); and before it waits, the kernel may touch only what no kernel still at work changes.
     pub unsafe fn launch_early(&self, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), CudaError> {
+        // SAFETY: the caller keeps the same contract, that of an early start included.
         unsafe { self.start(kernel, shape, args, true) }
     }
 
+    /// # Safety
+    /// As [`launch`](Stream::launch), or [`launch_early`](Stream::launch_early) if it starts early.
     unsafe fn start(
         &self,
         kernel: &Kernel,
@@ -427,6 +450,8 @@ impl Stream {
             numAttrs: u32::from(early),
         };
         let function = kernel.function.cu_function();
+        // SAFETY: configuration, attribute and arguments live until the call returns, which copies them; that the arguments are
+        // what the kernel expects, the caller promises.
         unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .map_err(|e| doing(format_args!("launch kernel {}", kernel.name))(e))
@@ -474,6 +499,7 @@ impl Stream {
 
     /// Whether everything queued is done; an error if the device has failed.
     pub fn is_done(&self) -> Result<bool, CudaError> {
+        // SAFETY: the stream is there as long as `self`.
         match unsafe { sys::cuStreamQuery(self.stream.cu_stream()) } {
             sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             status => status.result().map(|()| true).map_err(doing("finish its work")),
@@ -511,7 +537,7 @@ impl Event {
 /// Queued work that can be replayed at once.
 pub struct Graph(CudaGraph);
 
-// A graph may be used from any thread, one at a time; it is never shared.
+// SAFETY: a graph may be used from any thread, one at a time; it is not `Sync`, so never by two.
 unsafe impl Send for Graph {}
 
 impl std::fmt::Debug for Graph {

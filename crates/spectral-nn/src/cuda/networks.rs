@@ -325,6 +325,7 @@ impl Networks {
     ) -> Result<(), CudaError> {
         let from = 4 * self.starts[agent];
         let range = from..from + 4 * self.stored(agent);
+        // SAFETY: the caller keeps `Stream::fetch`'s contract, and these networks, whose memory it is, until the copy is done.
         unsafe { stream.fetch(&self.vectors[which as usize], range, to, at) }
     }
 
@@ -475,9 +476,13 @@ impl Networks {
             (&stage.workspace).into(),
             (&stage.tickets).into(),
         ];
-        match acting && self.starts_early() {
-            true => unsafe { stream.launch_early(&stage.kernel, shape, &args) },
-            false => unsafe { stream.launch(&stage.kernel, shape, &args) },
+        // SAFETY: the arguments are those of a layer's forward kernel, in their order. All of it is memory of these networks,
+        // whose owner keeps them until the stream is done. Kernels that start early wait before they read.
+        unsafe {
+            match acting && self.starts_early() {
+                true => stream.launch_early(&stage.kernel, shape, &args),
+                false => stream.launch(&stage.kernel, shape, &args),
+            }
         }
     }
 

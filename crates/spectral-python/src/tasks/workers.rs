@@ -54,6 +54,7 @@ struct WorkCell(UnsafeCell<Option<*const Work<'static>>>);
 // SAFETY: the cell is written by `Workers::run` only, while no job is begun and none can be; it is read only by a thread that
 // has begun a job, before it says that the job is finished. The pointer is to a function that may be called by many threads.
 unsafe impl Sync for WorkCell {}
+// SAFETY: as for `Sync`; the pointer itself may be sent anywhere.
 unsafe impl Send for WorkCell {}
 
 impl Share {

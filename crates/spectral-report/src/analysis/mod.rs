@@ -11,12 +11,14 @@ mod curves;
 mod diagnostics;
 mod frozen;
 mod merge;
+mod naming;
 mod overall;
 mod scores;
 
 pub(crate) use curves::{Clock, Curves, TdLine};
 pub(crate) use diagnostics::{Panel, Scale, Series};
 pub(crate) use frozen::Frozen;
+pub(crate) use naming::tell_apart;
 pub(crate) use overall::{Overall, overall};
 pub(crate) use scores::{Profile, ProfileLine, profile};
 
@@ -126,7 +128,11 @@ impl<'a> Agent<'a> {
 }
 
 /// Groups and merges runs and computes all results.
-pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec<Task<'a>>, ReportError> {
+pub(crate) fn analyse<'a>(
+    named: &'a naming::Named<'_>,
+    baseline: Option<&str>,
+) -> Result<Vec<Task<'a>>, ReportError> {
+    let runs: &[Run] = &named.runs;
     if runs.is_empty() {
         return Err(ReportError::Empty);
     }
@@ -139,17 +145,21 @@ pub(crate) fn analyse<'a>(runs: &'a [Run], baseline: Option<&str>) -> Result<Vec
     let palette = Palette::new(&names);
     merge::experiments(runs)
         .into_iter()
-        .map(|experiment| analyse_task(experiment, &palette, baseline))
+        .map(|experiment| {
+            let notes = named.notes_of(experiment.runs[0]).collect();
+            analyse_task(experiment, notes, &palette, baseline)
+        })
         .collect()
 }
 
 fn analyse_task<'a>(
     experiment: merge::Experiment<'a>,
+    mut merge_notes: Vec<String>,
     palette: &Palette,
     baseline: Option<&str>,
 ) -> Result<Task<'a>, ReportError> {
     let merge::Experiment { slug, runs } = experiment;
-    let merge_notes = merge::check(&runs)?;
+    merge_notes.extend(merge::check(&runs)?);
     let mut order: Vec<&str> = Vec::new();
     for agent in runs.iter().flat_map(|run| &run.agents) {
         if !order.contains(&agent.agent.as_str()) {

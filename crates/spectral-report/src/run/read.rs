@@ -109,7 +109,12 @@ pub fn read_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in paths {
         let mut found = Vec::new();
-        find_runs(path, SEARCH_DEPTH, &mut found)?;
+        find_runs(path, SEARCH_DEPTH, &mut found).map_err(|error| match error {
+            ReportError::Io { path: at, source, .. } if at == *path && leads_nowhere(&source) => {
+                ReportError::NotThere { path: at, source }
+            }
+            other => other,
+        })?;
         if found.is_empty() {
             return Err(ReportError::NoRuns { path: path.clone() });
         }
@@ -124,6 +129,10 @@ pub fn read_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
         }
     }
     directories.iter().map(|directory| read_run(directory)).collect()
+}
+
+fn leads_nowhere(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 fn find_runs(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), ReportError> {

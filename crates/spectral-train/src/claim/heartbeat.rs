@@ -3,8 +3,8 @@
 use super::record::{self, Found, Record, Seen};
 use crate::control::Control;
 use crate::error::TrainError;
+use crate::store::disk::File;
 use crate::store::{StoreError, open_plain_to_rewrite};
-use std::fs::File;
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

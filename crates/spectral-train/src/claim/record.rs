@@ -1,7 +1,7 @@
 //! The file of a claim: its name, its text, and how it is found.
 
 use super::identity::{Identity, plain};
-use crate::store::open_plain;
+use crate::store::{disk, open_plain};
 use spectral_core::settings::quote;
 use std::io::{ErrorKind, Read, Result};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl Seen {
     /// Those of a folder; `known` is one that is certainly there, or 0.
     pub fn in_folder(folder: &Path, known: u64) -> Result<Self> {
         let mut seen = Seen { newest: (known > 0).then_some(known), ..Seen::default() };
-        for entry in std::fs::read_dir(folder)? {
+        for entry in disk::read_dir(folder)? {
             let found = entry?.file_name();
             let Some(digits) = found.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
                 continue;
@@ -148,7 +148,7 @@ impl Seen {
     pub fn remove_below(&self, folder: &Path, number: u64) {
         for &old in self.all.iter().filter(|&&old| old < number) {
             // One that cannot be removed is outdone all the same.
-            let _ = std::fs::remove_file(path(folder, old));
+            let _ = disk::remove_file(path(folder, old));
         }
     }
 }
@@ -170,7 +170,7 @@ impl Found {
         let path = path(folder, number);
         let gone = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::StaleNetworkFileHandle);
         let read = || {
-            let metadata = std::fs::symlink_metadata(&path)?;
+            let metadata = disk::symlink_metadata(&path)?;
             if !metadata.is_file() {
                 return Ok(Found { record: None, touched: metadata.modified()?, plain: false });
             }
@@ -185,7 +185,7 @@ impl Found {
             Err(e) if gone(std::io::Error::kind(&e)) => Ok(None),
             // A file of another user that must not be read is a claim all the same.
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                let touched = std::fs::symlink_metadata(&path)?.modified()?;
+                let touched = disk::symlink_metadata(&path)?.modified()?;
                 Ok(Some(Found { record: None, touched, plain: true }))
             }
             found => found.map(Some),

@@ -3,7 +3,7 @@
 use super::record::path;
 use super::*;
 use crate::control::Control;
-use std::fs::FileTimes;
+use std::fs::{File, FileTimes};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::{TempDir, tempdir};
@@ -149,7 +149,7 @@ fn the_lock_of_a_dead_machine_holds_nobody_up() {
 #[test]
 fn whoever_was_killed_on_this_machine_is_dead_at_once() {
     let folder = tempdir().unwrap();
-    let lock = File::create(folder.path().join(LOCK)).unwrap();
+    let lock = open_or_create_plain(&folder.path().join(LOCK)).unwrap();
     // It lives, but not in this folder: the kernel gives us its lock.
     let claim = Record::new(Identity::here(), true, filesystem(&lock));
     std::fs::write(path(folder.path(), 1), claim.text()).unwrap();

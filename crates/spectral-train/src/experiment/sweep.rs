@@ -3,7 +3,7 @@
 //! Each combination is a *variant*: an agent like any other, with a name that says what was varied. So a sweep has run
 //! directories, reports and tables as every experiment has, and a later sweep with more values trains only those.
 
-use crate::config::{Configuration, RunSettings, Selection, Variation, split_key};
+use crate::config::{Configuration, LONGEST_NAME, RunSettings, Selection, Variation, split_key};
 use crate::error::TrainError;
 use crate::experiment::Experiment;
 use crate::registry::Registry;
@@ -13,8 +13,6 @@ use std::collections::HashMap;
 
 /// The most runs, variants times seeds, of one sweep.
 pub const MAX_SWEEP_RUNS: usize = 4096;
-/// The longest name of a variant: with its seed it names a folder.
-const MAX_NAME: usize = 120;
 /// Whole numbers from here on are shown as powers of ten if that is shorter.
 const LARGE: f64 = 1e6;
 
@@ -236,9 +234,9 @@ fn variants(agent: &str, codec: &CodecEntry, vary: &[Vary]) -> Result<Vec<(Varia
     for settings in settings {
         let values = settings.iter().map(|(key, value)| (key.clone(), short(value))).collect();
         let name = name(agent, &settings);
-        if name.len() > MAX_NAME {
+        if name.len() > LONGEST_NAME {
             return Err(TrainError::Usage(format!(
-                "'{name}' is too long for a folder's name: {MAX_NAME} letters are the most; vary fewer settings, or write the \
+                "'{name}' is too long for a folder's name: {LONGEST_NAME} letters are the most; vary fewer settings, or write the \
                  agent into a TOML file with a short name"
             )));
         }

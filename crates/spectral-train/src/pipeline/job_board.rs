@@ -8,9 +8,9 @@
 //! end before all its items were claimed. So an item can be claimed in job `n` only while its claim is below `n`, and a worker
 //! that still looks at an older job finds nothing to claim.
 
+use super::sync::Ordering::{Relaxed, SeqCst};
+use super::sync::{AtomicU8, AtomicU64, AtomicUsize};
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 /// Bits of a slot's word that hold the number of items. The other bits number the job, which is enough for five years of one

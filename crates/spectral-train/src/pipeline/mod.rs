@@ -23,6 +23,11 @@ mod slow_device_tests;
 mod tests;
 mod worker_pool;
 
+/// What the job board is made of. A model of threads puts its own in their place: tests/attacks/interleavings.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+}
+
 use crate::actor::Actor;
 use crate::agent_run::learner;
 use crate::cpu_population::threads;

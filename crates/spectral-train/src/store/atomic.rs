@@ -1,7 +1,7 @@
 //! Atomic file writes.
 
+use super::disk::{self as fs, File};
 use std::ffi::OsString;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,29 +29,21 @@ pub fn write_atomically(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), StoreError> {
-    write_atomically_if(path, bytes, || Ok(()))
-}
-
-/// Like [`write_atomically`]; nothing changes unless `allowed`, which is asked last, agrees.
-pub(crate) fn write_atomically_if(
-    path: &Path,
-    bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    allowed: impl FnOnce() -> io::Result<()>,
-) -> Result<(), StoreError> {
-    write_and_rename_if(path, bytes, allowed)?;
+    write_and_rename(path, bytes)?;
     sync_folder(folder_of(path))
 }
 
 /// Like [`write_atomically`], but the new name is certain to survive a power cut only after [`sync_folder`]. For several files
 /// that are committed together.
-pub(super) fn write_and_rename(
+pub(crate) fn write_and_rename(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), StoreError> {
     write_and_rename_if(path, bytes, || Ok(()))
 }
 
-fn write_and_rename_if(
+/// Like [`write_and_rename`]; nothing changes unless `allowed`, which is asked last, agrees.
+pub(crate) fn write_and_rename_if(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     allowed: impl FnOnce() -> io::Result<()>,
@@ -92,12 +84,41 @@ pub(crate) fn folder_time(folder: &Path) -> io::Result<std::time::SystemTime> {
     file.metadata()?.modified()
 }
 
-/// Makes the names in a folder as durable as the files themselves.
+/// Makes the names in a folder as durable as the files themselves, where the file system offers that.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    try_sync_folder(folder).map(drop)
+}
+
+/// Why the file system of a folder does not sync folders, if it does not. Then names survive a power cut when it sees fit.
+pub(crate) fn why_folders_are_not_synced(folder: &Path) -> Option<io::Error> {
+    try_sync_folder(folder).ok().flatten()
+}
+
+fn try_sync_folder(folder: &Path) -> Result<Option<io::Error>, StoreError> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // Only Unix lets a folder be opened and synced. Elsewhere the rename must suffice.
-    if cfg!(unix) {
-        File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::io(folder, "sync", e))?;
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    let file = File::open(folder).map_err(|e| StoreError::io(folder, "sync", e))?;
+    match file.sync_all() {
+        // EINVAL and ENOTSUP, which some network and user-space file systems answer.
+        Err(e) if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(Some(e)),
+        synced => synced.map(|()| None).map_err(|e| StoreError::io(folder, "sync", e)),
+    }
+}
+
+/// Makes a folder and those that it is in, and their names durable; its own name also if somebody else made it.
+pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
+    let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+    let missing = missing.count();
+    fs::create_dir_all(path).map_err(|e| StoreError::io(path, "create", e))?;
+    for folder in path.ancestors().take(missing.max(1)).filter_map(Path::parent) {
+        match sync_folder(folder) {
+            // Somebody made ours in a folder that we may not read.
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
     }
     Ok(())
 }
@@ -176,6 +197,7 @@ impl Drop for Temporary {
 mod tests {
     use super::super::testing::ScratchDir;
     use super::*;
+    use std::fs;
 
     #[test]
     fn replaces_the_whole_file_and_leaves_nothing_else() {

@@ -11,7 +11,6 @@
 //! All numbers are little-endian. Every heading has its own checksum, so a damaged length is never used, and a truncated file
 //! lacks its end marker. The 16 bytes of the header stay the same in every future version.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use spectral_core::bytes::{StateReader, StateWriter};
 
 use super::StoreError;
+use super::disk::File;
 
 const MAGIC: &[u8; 8] = b"SPECTRAL";
 /// The version that is written, and the only one read so far.

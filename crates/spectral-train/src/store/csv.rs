@@ -1,10 +1,10 @@
 //! CSV tables of numbers that grow row by row and can be truncated to where a checkpoint left them.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::disk::File;
 use super::{StoreError, reopen_at};
 
 /// One field of a row. Floats are written in the shortest form that reads back to the same bits of their own

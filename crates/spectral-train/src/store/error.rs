@@ -146,8 +146,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the file itself is at fault, so that an older checkpoint may still be good. A full disk or a missing permission
-    /// would affect the older one too.
+    /// Whether the file itself is at fault.
     pub fn is_damage(&self) -> bool {
         !matches!(
             self,
@@ -156,6 +155,12 @@ impl StoreError {
                 | StoreError::Source { .. }
                 | StoreError::Columns { .. }
         )
+    }
+
+    /// Whether an older checkpoint may be good where this one could not be read: the file is damaged, or the disk does not give it
+    /// back.
+    pub fn may_spare_others(&self) -> bool {
+        self.is_damage() || matches!(self, StoreError::Io { .. })
     }
 }
 

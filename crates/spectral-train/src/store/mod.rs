@@ -8,6 +8,7 @@
 mod atomic;
 pub mod container;
 pub mod csv;
+pub(crate) mod disk;
 mod error;
 mod plain_file;
 mod protobuf;
@@ -16,7 +17,10 @@ pub mod segments;
 mod tensor_header;
 pub mod tensorboard;
 
-pub(crate) use atomic::{create_exclusively, folder_time, is_temporary, sync_folder, write_atomically_if};
+pub(crate) use atomic::{
+    create_exclusively, create_folder, folder_time, is_temporary, sync_folder, why_folders_are_not_synced,
+    write_and_rename, write_and_rename_if,
+};
 pub use atomic::{sweep_temporaries, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
@@ -26,12 +30,14 @@ pub use plain_file::{open_or_create_plain, open_plain, read_text};
 pub(crate) use protobuf::Message;
 pub(crate) use segments::append_recipe;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
+pub(crate) use segments::segment_names;
 pub(crate) use tensor_header::{
     counts as json_counts, integers as json_integers, quote as json_quote, strings as json_strings,
 };
 pub use tensorboard::EventWriter;
 
-use std::fs::{File, OpenOptions};
+use disk::File;
+use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
@@ -39,7 +45,7 @@ use std::path::Path;
 /// after that is truncated.
 fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
     let failed = |doing| move |e| StoreError::io(path, doing, e);
-    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed("open"))?;
+    let mut file = disk::open_with(OpenOptions::new().read(true).write(true), path).map_err(failed("open"))?;
     let found = file.metadata().map_err(failed("read the length of"))?.len();
     if found < length {
         return Err(StoreError::TooShort { path: path.into(), found, recorded: length });

@@ -3,7 +3,8 @@
 //! A named pipe would keep its reader waiting for ever, a device might never end, and writing through a link would reach a file
 //! somewhere else.
 
-use std::fs::{File, OpenOptions};
+use super::disk::{self, File};
+use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub(crate) fn open_plain_to_rewrite(path: &Path) -> Result<File> {
 }
 
 fn refuse_link(path: &Path) -> Result<()> {
-    match std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
+    match disk::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
         true => Err(Error::new(ErrorKind::InvalidInput, "it is a link, which is not followed")),
         false => Ok(()),
     }
@@ -53,7 +54,7 @@ fn checked(options: &mut OpenOptions, path: &Path) -> Result<File> {
     // Without waiting for whoever should be at the other end of a pipe.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, rustix::fs::OFlags::NONBLOCK.bits() as i32);
-    let file = options.open(path)?;
+    let file = disk::open_with(options, path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(Error::new(ErrorKind::InvalidInput, "it is not a plain file")),

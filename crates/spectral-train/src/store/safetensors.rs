@@ -6,8 +6,8 @@
 //! it: see [`TensorFile::open`].
 
 use super::StoreError;
+use super::disk::File;
 use super::tensor_header::{self, Header};
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -14,6 +14,7 @@ use spectral_core::bytes::{StateError, StateReader, StateWriter};
 
 use super::atomic::{file_names, sweep_temporaries, sync_folder, write_and_rename};
 use super::container::{Container, ContainerWriter};
+use super::disk;
 use super::error::StoreError;
 
 /// The most bytes of records in one segment before compression. A single larger record gets a segment of its own.
@@ -240,7 +241,7 @@ fn write_segment(
                 if attempt == 0 { format!("{stem}{SUFFIX}") } else { format!("{stem}-{attempt}{SUFFIX}") }
             },
         )
-        .find(|name| dir.join(name).symlink_metadata().is_err())
+        .find(|name| disk::symlink_metadata(dir.join(name)).is_err())
         .expect("some attempt is free");
     let path = dir.join(&file);
     let mut range = StateWriter::default();
@@ -253,7 +254,7 @@ fn write_segment(
         container.section(section, content)?;
         container.finish()
     })?;
-    let bytes = path.metadata().map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
+    let bytes = disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
     Ok(SegmentRef { file, first, count, crc: crc32fast::hash(content), bytes })
 }
 
@@ -310,7 +311,7 @@ fn read_segment(path: &Path, expected: &SegmentRef) -> Result<(Vec<u8>, bool), S
     let found =
         reader.u64().and_then(|first| Ok((first, reader.u64()?))).map_err(|e| StoreError::state(path, &e))?;
     let mismatch = |detail| StoreError::Mismatch { path: path.into(), detail };
-    let length = path.metadata().map_err(|e| StoreError::io(path, "read the length of", e))?.len();
+    let length = disk::metadata(path).map_err(|e| StoreError::io(path, "read the length of", e))?.len();
     if length != expected.bytes {
         return Err(mismatch(format!(
             "{length} bytes long, the checkpoint means a file of {}",
@@ -338,16 +339,22 @@ fn read_segment(path: &Path, expected: &SegmentRef) -> Result<(Vec<u8>, bool), S
 /// never while another process writes to the folder.
 pub fn collect_garbage(dir: &Path, keep: &HashSet<String>) -> Result<Vec<String>, StoreError> {
     let mut deleted = Vec::new();
-    for name in file_names(dir)? {
-        if name.ends_with(SUFFIX) && !name.starts_with('.') && !keep.contains(&name) {
+    for name in segment_names(dir)? {
+        if !keep.contains(&name) {
             let path = dir.join(&name);
-            std::fs::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
+            disk::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
             deleted.push(name);
         }
     }
     sweep_temporaries(dir)?;
     deleted.sort();
     Ok(deleted)
+}
+
+/// Names of all segment files in a folder, in no particular order.
+pub(crate) fn segment_names(dir: &Path) -> Result<Vec<String>, StoreError> {
+    let names = file_names(dir)?.into_iter();
+    Ok(names.filter(|name| name.ends_with(SUFFIX) && !name.starts_with('.')).collect())
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! double), `step` (2, varint) and either `file_version` (3, string), once at the start, or `summary` (5),
 //! whose `value`s (1) each have a `tag` (1, string) and a `simple_value` (2, float).
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::disk::File;
 use super::{Message, StoreError, reopen_at};
 
 /// Writes scalars to an event file that TensorBoard reads.

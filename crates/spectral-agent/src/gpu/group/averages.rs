@@ -138,7 +138,8 @@ impl Averages {
         // The counters move with the next update, so they are copied before it; the rest stays until the next refresh.
         for ((_, member), slot) in averaged() {
             if let Some(slot) = slot {
-                // Sound, as the two below: memory of the group, which waits for its streams and for the thread before it goes.
+                // SAFETY: memory of the group, which waits for its streams and for the thread before it goes; each copy has its own
+                // part of the desk's, which nobody reads before the thread has waited for all copies.
                 unsafe {
                     stream.fetch(&member.counters, 0..size_of::<Counters>(), fetched, slot.at)?;
                 }
@@ -148,6 +149,7 @@ impl Averages {
         for ((agent, member), slot) in averaged() {
             if let Some(slot) = slot {
                 let frozen = 8 * slot.state..16 * slot.state;
+                // SAFETY: as for the counters.
                 unsafe {
                     self.copies.fetch(&member.doubles, frozen, fetched, slot.state_at())?;
                     networks.fetch(&self.copies, Weights::Target, agent, fetched, slot.parameters_at())?;

@@ -1,9 +1,10 @@
 //! The interface between Rust and translated programs, with all of its unsafe code.
 //!
 //! Translated functions get two pointers, to a [`Registers`] and to a [`Bus`], which are valid and exclusive while
-//! the function runs. The functions pass the same pointers back to the functions below. Besides these they access
-//! only the program's image, at offsets that were checked at translation or with an index masked to the size of what
-//! is indexed. The image and the code belong to the same `Rom`, which every running console holds.
+//! the function runs. The functions pass the same pointers back to the functions below, as references, and use neither
+//! before these return. Besides these they access only the program's image, at offsets that were checked at translation
+//! or with an index masked to the size of what is indexed. The image and the code belong to the same `Rom`, which every
+//! running console holds.
 #![allow(unsafe_code)]
 
 use super::super::bus::Bus;
@@ -58,6 +59,11 @@ impl Registers {
         }
     }
 
+    fn rom(&self) -> &Rom {
+        // SAFETY: `Entry::run`, the only way to code that gets these registers, borrows the same `Rom` until that code returns.
+        unsafe { &*self.rom }
+    }
+
     pub(super) fn cpu(&self) -> Cpu {
         Cpu {
             a: self.a as u8,
@@ -90,7 +96,8 @@ impl Entry {
     /// Runs translated code. Returns whether the interpreter must run the next instruction.
     #[inline]
     pub(super) fn run(&self, registers: &mut Registers, bus: &mut Bus, rom: &Rom) -> bool {
-        debug_assert!(std::ptr::eq(registers.rom, rom));
+        // Not only when debugging: `Registers::rom` relies on it.
+        assert!(std::ptr::eq(registers.rom, rom));
         // SAFETY: `code` was made by `compile` for a region of `rom`, which lives while it is borrowed here
         // and owns the code; both other pointers come from exclusive borrows.
         unsafe { (self.code)(registers, bus, self.index) != 0 }
@@ -129,60 +136,56 @@ pub(super) fn compile(region: &Region, mapping: &Mapping, image: &[u8]) -> Optio
     jit.define_function(id, &mut context).ok()?;
     jit.finalize_definitions().ok()?;
     let code = jit.get_finalized_function(id);
-    // SAFETY: the function was just built with this signature, in the calling convention of the platform.
+    // SAFETY: the function was just built with this signature, in the calling convention of the platform; the functions
+    // below that it calls are declared to it with theirs, in which a reference is a pointer (`Translator::call`).
     let code: Code = unsafe { std::mem::transmute::<*const u8, Code>(code) };
     let entries = region.entries.iter().zip(0..).map(|(pc, index)| Entry { code, index, pc: *pc }).collect();
     Some((module, entries))
 }
 
-// Functions that translated code calls. SAFETY of all of these: the pointers are those that `Entry::run` passed in, as
-// exclusive borrows that are still alive, and no Rust code on the way uses them at the same time.
+// Functions that translated code calls. Their references are the pointers that `Entry::run` passed in, exclusive borrows
+// that are still alive, and nothing uses them until the functions return.
 
-pub(super) unsafe extern "C" fn read_chip(bus: *mut Bus, addr: u32, cycle: i32, last: u32) -> u32 {
-    u32::from(unsafe { &mut *bus }.read_chip(addr as u16, cycle, last as u8))
+pub(super) extern "C" fn read_chip(bus: &mut Bus, addr: u32, cycle: i32, last: u32) -> u32 {
+    u32::from(bus.read_chip(addr as u16, cycle, last as u8))
 }
 
-pub(super) unsafe extern "C" fn read_low(bus: *mut Bus, addr: u32, cycle: i32, last: u32) -> u32 {
-    u32::from(unsafe { &mut *bus }.read_low(addr as u16, cycle, last as u8))
+pub(super) extern "C" fn read_low(bus: &mut Bus, addr: u32, cycle: i32, last: u32) -> u32 {
+    u32::from(bus.read_low(addr as u16, cycle, last as u8))
 }
 
 /// Pulls one byte from a stack that may lie outside of memory, as `opcode` does.
-pub(super) unsafe extern "C" fn pull(bus: *mut Bus, sp: u32, cycle: i32, opcode: u32) -> u32 {
-    let bus = unsafe { &mut *bus };
+pub(super) extern "C" fn pull(bus: &mut Bus, sp: u32, cycle: i32, opcode: u32) -> u32 {
     let last = bus.read_low(0x100 | sp as u16, cycle, opcode as u8);
     u32::from(bus.read_low(0x100 | u16::from((sp as u8).wrapping_add(1)), cycle, last))
 }
 
-pub(super) unsafe extern "C" fn read_cartridge(registers: *mut Registers, bus: *mut Bus, addr: u32) -> u32 {
-    let (bus, rom) = unsafe { (&mut *bus, &*(*registers).rom) };
-    u32::from(bus.cartridge.read(rom, addr as u16))
+pub(super) extern "C" fn read_cartridge(registers: &mut Registers, bus: &mut Bus, addr: u32) -> u32 {
+    u32::from(bus.cartridge.read(registers.rom(), addr as u16))
 }
 
-pub(super) unsafe extern "C" fn write_cartridge(
-    registers: *mut Registers,
-    bus: *mut Bus,
+pub(super) extern "C" fn write_cartridge(
+    registers: &mut Registers,
+    bus: &mut Bus,
     addr: u32,
     value: u32,
 ) -> u32 {
-    let (bus, rom) = unsafe { (&mut *bus, &*(*registers).rom) };
-    bus.cartridge.write(rom, addr as u16, value as u8);
+    bus.cartridge.write(registers.rom(), addr as u16, value as u8);
     0
 }
 
-pub(super) unsafe extern "C" fn write_riot(bus: *mut Bus, addr: u32, value: u32, cycle: i32) -> u32 {
-    unsafe { &mut *bus }.riot.write(addr as u16, value as u8, cycle);
+pub(super) extern "C" fn write_riot(bus: &mut Bus, addr: u32, value: u32, cycle: i32) -> u32 {
+    bus.riot.write(addr as u16, value as u8, cycle);
     0
 }
 
 /// Writes below the cartridge. Returns the cycle at which the processor continues, inverted if the frame is done.
-pub(super) unsafe extern "C" fn write_low(bus: *mut Bus, addr: u32, value: u32, cycle: i32) -> i32 {
-    let bus = unsafe { &mut *bus };
+pub(super) extern "C" fn write_low(bus: &mut Bus, addr: u32, value: u32, cycle: i32) -> i32 {
     let then = bus.write_low(addr as u16, value as u8, cycle);
     if bus.frame_done { !then } else { then }
 }
 
-unsafe extern "C" fn write_tia<const REGISTER: u8>(bus: *mut Bus, value: u32, cycle: i32) -> i32 {
-    let bus = unsafe { &mut *bus };
+extern "C" fn write_tia<const REGISTER: u8>(bus: &mut Bus, value: u32, cycle: i32) -> i32 {
     let then = bus.write_tia(REGISTER, value as u8, cycle);
     if bus.frame_done { !then } else { then }
 }
@@ -215,29 +218,26 @@ pub(super) extern "C" fn subtract_decimal(a: u32, operand: u32, carry: u32) -> u
 // skipped because the loop will not end in them. `first` is the cycle of the first iteration's load, `cycles` the cycles of
 // one iteration.
 
-pub(super) unsafe extern "C" fn wait_not_zero(
-    r: *mut Registers,
-    bus: *mut Bus,
+pub(super) extern "C" fn wait_not_zero(
+    registers: &mut Registers,
+    bus: &mut Bus,
     first: i32,
     cycles: i32,
 ) -> i32 {
-    let (registers, bus) = unsafe { (&mut *r, &mut *bus) };
     bus.riot.reaches_zero_at(first).map_or(0, |zero_at| skip(registers, zero_at - first, cycles))
 }
 
-pub(super) unsafe extern "C" fn wait_positive(
-    r: *mut Registers,
-    bus: *mut Bus,
+pub(super) extern "C" fn wait_positive(
+    registers: &mut Registers,
+    bus: &mut Bus,
     first: i32,
     cycles: i32,
 ) -> i32 {
-    let (registers, bus) = unsafe { (&mut *r, &mut *bus) };
     let zero_at = bus.riot.reaches_zero_at(first).filter(|_| bus.riot.below_128(first));
     zero_at.map_or(0, |zero_at| skip(registers, zero_at - first, cycles))
 }
 
-pub(super) unsafe extern "C" fn wait_flag(r: *mut Registers, bus: *mut Bus, first: i32, cycles: i32) -> i32 {
-    let (registers, bus) = unsafe { (&mut *r, &mut *bus) };
+pub(super) extern "C" fn wait_flag(registers: &mut Registers, bus: &mut Bus, first: i32, cycles: i32) -> i32 {
     bus.riot.reaches_zero_at(first).map_or(0, |zero_at| skip(registers, zero_at - first, cycles))
 }
 

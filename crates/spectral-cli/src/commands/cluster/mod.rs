@@ -60,6 +60,9 @@ pub fn submit(
     let index = RunIndex::scan(&making.runs(), registry)?;
     let jobs = index.jobs(experiment, registry, &limits)?;
     let resources = resources(&jobs, args);
+    let command = command_line();
+    let new = NewPlan { kind, experiment, jobs: &jobs, out: making.out, command: &command, resources };
+    new.check()?;
     let outline = Outline::of(experiment, &jobs, resources);
     if making.dry_run {
         print(&if making.table.json { outline.json() } else { outline.text() })?;
@@ -70,8 +73,7 @@ pub fn submit(
         return Ok(SUCCESS);
     }
     note!("{}", outline.text());
-    let command = command_line();
-    let new = NewPlan { kind, experiment, jobs: &jobs, out: making.out, command: &command, resources };
+    new.refuse_what_is_under_way(registry)?;
     let plan = new.write(registry)?;
     let words = slurm::program(&started_as());
     let all: Vec<usize> = plan.jobs.iter().map(|job| job.index).collect();
@@ -116,11 +118,17 @@ fn written(plan: &JobPlan, command: &str) -> u8 {
 }
 
 fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
-    let submission = slurm::submit(plan, jobs)?;
+    let submission = slurm::submit(plan, jobs).map_err(|error| {
+        let Failure { text, exit_code } = Failure::from(error);
+        let none = slurm::submissions(plan).is_ok_and(|all| all.is_empty());
+        let hint = "\nnothing is submitted; the plan is kept, and the same command with other options writes its scripts anew";
+        Failure { text: if none { text + hint } else { text }, exit_code }
+    })?;
     note!(
-        "submitted: array {} ({} jobs), and job {} for the report when they have ended",
+        "submitted: array {} ({} {}), and job {} for the report when they have ended",
         submission.array,
         jobs.len(),
+        if jobs.len() == 1 { "job" } else { "jobs" },
         submission.report
     );
     note!("`{} jobs {}` says how far they are", program(), plan.folder().display());

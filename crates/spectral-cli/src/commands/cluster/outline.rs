@@ -1,6 +1,6 @@
 //! The jobs of a plan before they are submitted: how many, of what, and what each needs.
 
-use crate::table::count;
+use crate::table::{count, plural};
 use serde_json::json;
 use spectral_cluster::Resources;
 use spectral_train::experiment::{Experiment, Job};
@@ -76,9 +76,12 @@ impl Outline {
             "  to train   {} frames in {} ({} of {})",
             count(left),
             plural(self.jobs.len(), "job"),
-            trained,
+            count(trained as u64),
             plural(self.runs, "run")
         ));
+        if self.jobs.is_empty() {
+            return lines.join("\n");
+        }
         let Resources { cpus, gpus, memory } = self.resources;
         let gpus = if gpus > 0 { format!("{}, ", plural(gpus, "GPU")) } else { String::new() };
         lines.push(format!("  each gets  {gpus}{}, {}", plural(cpus, "core"), human_bytes(memory)));
@@ -101,8 +104,4 @@ impl Outline {
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }
-}
-
-fn plural(n: usize, what: &str) -> String {
-    format!("{} {what}{}", count(n as u64), if n == 1 { "" } else { "s" })
 }

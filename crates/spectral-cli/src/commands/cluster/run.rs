@@ -1,14 +1,13 @@
 //! `spectral job run`: one attempt at one job of a plan. It may be made at any time, on any node, any number of times.
 
 use crate::args::LiveArgs;
-use crate::commands::train::{announce, interrupt, work};
+use crate::commands::train::{How, announce, interrupt, work};
 use crate::failure::{Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
 use crate::output::note;
 use crate::typed::program;
 use spectral_cluster::slurm::{self, HandBack};
 use spectral_cluster::{JobEntry, JobPlan, JobState, JobStatus, StatusWriter, attempt};
 use spectral_train::error::TrainError;
-use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use spectral_train::trainer::{Resumption, Trainer};
@@ -26,15 +25,14 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
     let asked = interrupt();
     let plan = JobPlan::open(folder)?;
     let job = plan.job(index)?;
-    let wanted = plan.settings(job, registry)?;
     let mut said: Option<Instant> = None;
     loop {
-        if is_finished(job, registry)? {
-            note!("job {index}: {} is finished", job.run.display());
-            return Ok(SUCCESS);
-        }
-        match open(&plan, job, &wanted, registry) {
-            Ok(trainer) => {
+        match open(&plan, job, registry) {
+            Ok(None) => {
+                note!("job {index}: {} is finished", job.run.display());
+                return Ok(SUCCESS);
+            }
+            Ok(Some(trainer)) => {
                 if let Some(code) = attempt(&plan, job, trainer)? {
                     return Ok(code);
                 }
@@ -54,30 +52,46 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
                 }
             }
             Err(error) => {
-                let status = begin(&plan, job, frames_on_disk(job, registry))?;
-                let writer = StatusWriter::new(&plan, index, status)?;
-                return failed(&writer, error.into(), frames_on_disk(job, registry));
+                let frames = frames_on_disk(job, registry);
+                let writer = StatusWriter::new(&plan, index, begin(&plan, job, frames)?);
+                return failed(&writer, error.into(), frames);
             }
         }
     }
 }
 
-/// The run at work, which then is this process's alone.
-fn open(plan: &JobPlan, job: &JobEntry, wanted: &Plan, registry: &Registry) -> Result<Trainer, TrainError> {
+/// Threads of a job. Where nobody asked for a number, as many as the scheduler grants: not every cluster keeps a job to its cores,
+/// Ray never does, and the others on the node are not to be disturbed. Without a scheduler, 0: every core.
+fn threads(asked: usize, planned: usize, variable: impl Fn(&str) -> Option<String>) -> usize {
+    if asked > 0 {
+        return asked;
+    }
+    // What Slurm gave, which an option of sbatch may have made more or less than was planned.
+    let granted = variable("SLURM_CPUS_PER_TASK").and_then(|cpus| cpus.parse().ok());
+    let granted = granted.or(variable("SPECTRAL_RAY_TASK").map(|_| planned)).unwrap_or(0);
+    // A test's cluster may grant more than there is.
+    let there = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    if granted < there { granted } else { 0 }
+}
+
+/// The run at work, which then is this process's alone; `None` if it is at its planned end.
+fn open(plan: &JobPlan, job: &JobEntry, registry: &Registry) -> Result<Option<Trainer>, TrainError> {
+    let mut wanted = plan.settings(job, registry)?;
+    wanted.run.threads = threads(wanted.run.threads, plan.resources.cpus, |name| std::env::var(name).ok());
+    if JobPlan::is_finished(job, registry)? {
+        return Ok(None);
+    }
     if !job.run.join("run.toml").exists() {
         let run = registry.resolve_plan(wanted.clone())?;
         match Trainer::create(&job.run, run, registry, &plan.command) {
             // Another process began it between the two looks.
             Err(TrainError::Usage(_)) if job.run.join("run.toml").exists() => {}
-            created => return created,
+            created => return created.map(Some),
         }
     }
     let (_, file) = RunDir::open(&job.run, registry)?;
     if file.plan.fingerprint() != job.fingerprint {
-        return Err(TrainError::Usage(format!(
-            "{} holds another run than the one that was planned: move it away, or make the plan anew",
-            job.run.display()
-        )));
+        return Err(TrainError::Usage(job.holds_another()));
     }
     let how = Resumption {
         frames: Some(job.frames).filter(|&frames| frames > file.plan.run.frames),
@@ -85,24 +99,15 @@ fn open(plan: &JobPlan, job: &JobEntry, wanted: &Plan, registry: &Registry) -> R
         device: Some(wanted.run.device),
         ..Resumption::default()
     };
-    Trainer::resume(&job.run, registry, how)
-}
-
-/// Whether a job's run is at its planned end, as its directory says.
-fn is_finished(job: &JobEntry, registry: &Registry) -> Result<bool, TrainError> {
-    if !job.run.join("run.toml").exists() {
-        return Ok(false);
-    }
-    let (dir, file) = RunDir::open(&job.run, registry)?;
-    let wanted = file.plan.with(|run| run.frames = run.frames.max(job.frames));
-    Ok(file.plan.fingerprint() == job.fingerprint && dir.finished() && dir.frames_left(&wanted) == 0)
+    Trainer::resume(&job.run, registry, how).map(Some)
 }
 
 /// Frames of all agents together in the last checkpoint.
 fn frames_on_disk(job: &JobEntry, registry: &Registry) -> u64 {
     // A directory that cannot be read is no progress; what is wrong with it is said elsewhere.
-    RunDir::open(&job.run, registry)
-        .map_or(0, |(dir, file)| file.plan.agents.iter().map(|agent| dir.frames(&agent.id)).sum())
+    RunDir::open(&job.run, registry).map_or(0, |(dir, _)| {
+        dir.agent_states().values().map(|agent| agent.frames).fold(0, u64::saturating_add)
+    })
 }
 
 /// The attempt that begins, unless there were enough.
@@ -124,22 +129,29 @@ fn begin(plan: &JobPlan, job: &JobEntry, frames: u64) -> Result<JobStatus, Failu
 /// Trains; `None` if another process has taken the run over meanwhile.
 fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<Option<u8>, Failure> {
     let frames = |trainer: &mut Trainer| trainer.progress().iter().map(|agent| agent.frames).sum::<u64>();
-    let status = begin(plan, job, frames(&mut trainer))?;
+    let before = frames(&mut trainer);
+    let status = begin(plan, job, before)?;
     note!("job {}, attempt {}: {}", job.index, status.attempts, job.run.display());
-    let writer = StatusWriter::new(plan, job.index, status)?;
-    let outcome = announce(trainer.resolved())
-        .and_then(|()| work(&mut trainer, &LiveArgs { live: None }, Some(&writer)));
+    let writer = StatusWriter::new(plan, job.index, status);
+    // An attempt that leaves no trace would not count.
+    if let Err(error) = writer.begin() {
+        drop(trainer);
+        return failed(&writer, error.into(), before).map(Some);
+    }
+    let outcome = announce(trainer.resolved()).and_then(|()| {
+        work(&mut trainer, &LiveArgs { live: None }, How { watched_by: Some(&writer), ..How::default() })
+    });
     let frames = frames(&mut trainer);
     match outcome {
         Ok(INTERRUPTED) => {
-            writer.end(JobState::Stopped, writer.status().fruitless, frames, "")?;
+            said(writer.end(JobState::Stopped, writer.status().fruitless, frames, ""));
             // Before the job is handed back: another node may take it up at once.
             drop(trainer);
             Ok(Some(hand_back()))
         }
         // Agents that were stopped alone are a result, which no further attempt would change.
         Ok(_) => {
-            writer.end(JobState::Finished, 0, frames, "")?;
+            said(writer.end(JobState::Finished, 0, frames, ""));
             Ok(Some(SUCCESS))
         }
         // Its status is the other's to write, too.
@@ -165,13 +177,24 @@ fn failed(writer: &StatusWriter, failure: Failure, frames: u64) -> Result<u8, Fa
             ),
             false => failure.to_string(),
         };
-        writer.end(JobState::GaveUp, fruitless, frames, &reason)?;
+        said(writer.end(JobState::GaveUp, fruitless, frames, &reason));
         return Err(Failure { text: format!("given up: {reason}"), exit_code: GAVE_UP });
     }
-    writer.end(JobState::Failed, fruitless, frames, &failure.to_string())?;
     note!("error: {failure}");
-    hand_back();
+    let counted = said(writer.end(JobState::Failed, fruitless, frames, &failure.to_string()));
+    // Where attempts cannot be counted, because the disk is full or must not be written to, Slurm's own count bounds them.
+    if counted || slurm::restarts() < attempt::MOST_FRUITLESS {
+        hand_back();
+    } else {
+        note!("it is not queued again, because nothing can be written that would count its attempts");
+    }
     Ok(failure.exit_code)
+}
+
+/// Whether what an attempt says of itself was kept. If not, what it did counts all the same.
+fn said(kept: Result<(), TrainError>) -> bool {
+    kept.as_ref().err().into_iter().for_each(|error| note!("the job's status was not kept: {error}"));
+    kept.is_ok()
 }
 
 /// Puts a job that has saved back into the queue, and says what became of it.
@@ -183,4 +206,22 @@ fn hand_back() -> u8 {
         HandBack::Refused(why) => note!("could not be queued again: {why}"),
     }
     INTERRUPTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+
+    #[test]
+    fn a_job_has_the_threads_that_the_scheduler_grants() {
+        let there = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let slurm = |cpus: usize| move |name: &str| (name == "SLURM_CPUS_PER_TASK").then(|| cpus.to_string());
+        let ray = |name: &str| (name == "SPECTRAL_RAY_TASK").then(|| "0 on n1".to_string());
+        assert_eq!(threads(0, 3, |_| None), 0, "started by hand, it has the machine");
+        assert_eq!(threads(7, 3, slurm(1)), 7, "the user said so");
+        assert_eq!(threads(0, there + 5, slurm(there + 5)), 0, "more than there are: all");
+        if there > 1 {
+            assert_eq!((threads(0, 3, slurm(1)), threads(0, 1, ray)), (1, 1));
+        }
+    }
 }

@@ -14,13 +14,22 @@ use spectral_train::registry::Registry;
 /// Prints the table; with `--retry` submits what nobody works on.
 pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
     let plan = JobPlan::open(&args.plan)?;
-    let (rows, unknown) = survey(&plan, registry)?;
+    let (rows, unknown) = survey(&plan, registry);
     if args.retry {
         return retry(&plan, &rows, unknown.as_deref());
     }
     let json = args.table.json;
     let mut table = Table::new(&[
-        "job", "task", "agents", "state", "done", "frames/s", "left", "attempts", "where", "why",
+        "job",
+        "task",
+        "agents",
+        "state",
+        "done",
+        "frames_per_second",
+        "left",
+        "attempts",
+        "where",
+        "why",
     ]);
     for row in &rows {
         table.row(line(row, json));
@@ -28,7 +37,7 @@ pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
     table.print(json)?;
     unknown.iter().for_each(|what| note!("{what}"));
     if !json {
-        note!("\n{}", summary(&plan, &rows));
+        note!("\n{}", summary(&plan, &rows, unknown.is_none()));
     }
     let given_up = rows.iter().any(|row| row.standing == Standing::GaveUp);
     Ok(if given_up { GAVE_UP } else { SUCCESS })
@@ -60,8 +69,8 @@ fn line(row: &Row, for_programs: bool) -> Vec<Value> {
     ]
 }
 
-/// All jobs in a sentence, and what to do.
-fn summary(plan: &JobPlan, rows: &[Row]) -> String {
+/// All jobs in a sentence, and what to do. What the queue has is not always known.
+fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     let all = [
         Standing::Finished,
         Standing::Running,
@@ -81,15 +90,32 @@ fn summary(plan: &JobPlan, rows: &[Row]) -> String {
         text += &format!("; those at work have {} left", duration(left));
     }
     let folder = plan.folder().display();
-    if rows.iter().any(|row| row.standing.needs_retry()) {
-        text += &format!(
-            "\n`spectral jobs {folder} --retry` submits those that nobody works on and no queue has"
-        );
+    if queue_known && rows.iter().any(|row| row.standing.needs_retry()) {
+        text += &match is_for_slurm(plan) {
+            true => {
+                format!(
+                    "\n`spectral jobs {folder} --retry` submits those that nobody works on and no queue has"
+                )
+            }
+            // Nobody knows what Ray still has to do.
+            false => format!(
+                "\nwhile {folder}/ray_driver.py runs, those that nobody works on wait for Ray; if it has ended, start it again{}",
+                if rows.iter().any(|row| row.standing == Standing::GaveUp) {
+                    format!(" after `spectral jobs {folder} --retry`, which forgets that some were given up")
+                } else {
+                    String::new()
+                }
+            ),
+        };
     }
     if rows.iter().any(|row| row.standing == Standing::Finished) {
         text += &format!("\n`spectral job report {folder}` draws what is there");
     }
     text
+}
+
+fn is_for_slurm(plan: &JobPlan) -> bool {
+    plan.folder().join("job.sbatch").is_file()
 }
 
 fn retry(plan: &JobPlan, rows: &[Row], unknown: Option<&str>) -> Result<u8, Failure> {
@@ -106,7 +132,7 @@ fn retry(plan: &JobPlan, rows: &[Row], unknown: Option<&str>) -> Result<u8, Fail
     for &index in &again {
         JobStatus::forget(plan, index)?;
     }
-    if plan.folder().join("job.sbatch").is_file() {
+    if is_for_slurm(plan) {
         return submit_to_slurm(plan, &again);
     }
     note!(

@@ -3,7 +3,7 @@
 
 pub mod outline;
 
-use super::train::{announce, interrupt, work};
+use super::train::{How, announce, interrupt, work};
 use crate::args::{LiveArgs, TableArgs};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
 use crate::output::{note, print};
@@ -155,7 +155,7 @@ fn train(job: Job, registry: &Registry, live: &LiveArgs) -> Result<u8, Failure> 
         Work::Resume => go_on(None)?,
         Work::Extend(frames) => go_on(Some(frames))?,
     };
-    work(&mut trainer, live, None)
+    work(&mut trainer, live, How::default())
 }
 
 /// Removes what a report that was killed left half-written.

@@ -4,7 +4,7 @@ use crate::commands::train::interrupt;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::progress::duration;
-use crate::table::count;
+use crate::table::{count, plural};
 use serde_json::json;
 use spectral_train::claim::is_at_work;
 use spectral_train::experiment::forecast::{Forecast, calibrate};
@@ -177,10 +177,6 @@ impl Outline {
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }
-}
-
-fn plural(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{} {what}s", count(n as u64)) }
 }
 
 /// Removes trials that a killed process left; one that is at work, here or on another machine, has its folder.

@@ -10,7 +10,7 @@ use spectral_train::registry::Registry;
 
 /// Lists all figures, a line each.
 pub fn run(as_json: bool, registry: &Registry) -> Result<u8, Failure> {
-    let mut table = Table::new(&["figure", "runs", "frames", "needs", "what it shows"]);
+    let mut table = Table::new(&["figure", "runs", "frames", "needs", "summary"]);
     for figure in FIGURES {
         let experiment = Experiment::find(figure.name, &Overrides::default(), registry)?;
         let (runs, frames) = (experiment.runs(), experiment.frames());

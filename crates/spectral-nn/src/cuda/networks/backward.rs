@@ -35,6 +35,13 @@ enum How {
     },
 }
 
+/// Queues a kernel of the backward pass.
+fn queue(stream: &Stream, kernel: &Kernel, shape: Shape, args: &[Arg]) -> Result<(), CudaError> {
+    // SAFETY: `queue_backward`, the only caller, passes each kernel what its text asks for, in that order. All
+    // of it is memory of the networks, whose owner keeps them until `stream` is done, and `stream` waits for the others.
+    unsafe { stream.launch(kernel, shape, args) }
+}
+
 impl Networks {
     /// Queues the backward pass of the online networks and their steps of Adam, after both heads and the gradients of the
     /// outputs. Weight gradients run concurrently with what is queued on `stream`, which waits for them at the end.
@@ -67,44 +74,42 @@ impl Networks {
                 How::Fused { down, kernel, shape } => {
                     let args = [nets, input, last.into(), trunk.into(), pitch, scale, below];
                     match down {
-                        None => unsafe { stream.launch(kernel, *shape, &args) }?,
+                        None => queue(stream, kernel, *shape, &args)?,
                         Some(down) => {
-                            unsafe { stream.launch(down, *shape, &args) }?;
+                            queue(stream, down, *shape, &args)?;
                             deferred = Some((kernel, *shape, args));
                         }
                     }
                 }
                 How::Streamed { down: (down, one), kernel, shape } => {
                     let args = [nets, trunk.into(), pitch, input, below];
-                    unsafe { stream.launch(down, of_networks(one, agents), &args) }?;
+                    queue(stream, down, of_networks(one, agents), &args)?;
                     let args = [nets, Arg::Int(agents as i32), input, last.into(), scale];
-                    unsafe { side_stream(2)?.launch(kernel, *shape, &args) }?;
+                    queue(side_stream(2)?, kernel, *shape, &args)?;
                 }
                 How::Apart { down, weights, shape: own, partial, most, step } => {
                     if let Some((kernel, shape)) = down {
                         let shape = of_networks(shape, agents);
-                        unsafe { stream.launch(kernel, shape, &[nets, trunk.into(), pitch, input, below]) }?;
+                        queue(stream, kernel, shape, &[nets, trunk.into(), pitch, input, below])?;
                     }
                     // The step changes weights that the input gradient reads: so it comes after it, but concurrently with
                     // what follows.
                     let side = if l == 0 { stream } else { side_stream(l % 2)? };
                     if let Some((kernel, shape, args)) = deferred.take() {
-                        unsafe { side.launch(kernel, shape, &args) }?;
+                        queue(side, kernel, shape, &args)?;
                     }
                     let shape = of_networks(own, agents);
                     let most = Arg::Int(*most as i32);
                     let args = [nets, input, last.into(), pitch, scale, partial.into(), most];
-                    unsafe { side.launch(weights, shape, &args) }?;
+                    queue(side, weights, shape, &args)?;
                     let numbers = (layer.fan_in() + 1) * self.plan.filters(layer);
                     let shape = Shape::new([numbers.div_ceil(256), agents, 1], 256);
-                    unsafe {
-                        side.launch(step, shape, &[nets, partial.into(), Arg::Int(own.grid[1] as i32), most])
-                    }?;
+                    queue(side, step, shape, &[nets, partial.into(), Arg::Int(own.grid[1] as i32), most])?;
                 }
             }
         }
         if let Some((kernel, shape, args)) = deferred {
-            unsafe { stream.launch(kernel, shape, &args) }?;
+            queue(stream, kernel, shape, &args)?;
         }
         for ((side, join), _) in self.sides.iter().zip(&self.joins).zip(used).filter(|(_, used)| *used) {
             stream.wait_for(side, join)?;

@@ -1,0 +1,69 @@
+//! Checkpoints whose checksums are right and whose contents are not: a forger, or a disk that fails before sums are made.
+
+use crate::fixture::{self, Fixture};
+use spectral_train::checkpoint::{Checkpoints, Saving};
+use spectral_train::cpu_population::CpuPopulation;
+use spectral_train::population::{Population as _, TrainSlice};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// The first byte chooses a run, the second one of its containers, the third a part of it; the rest are changes to that part.
+pub(super) fn run(bytes: &[u8]) {
+    let [run, container, part, changes @ ..] = bytes else { return };
+    fixture::with_all(|runs| {
+        let fixture = &runs[usize::from(*run) % runs.len()];
+        let (path, parts) = &fixture.containers[usize::from(*container) % fixture.containers.len()];
+        let mut parts = parts.clone();
+        let at = usize::from(*part) % parts.len();
+        change(&mut parts[at].1, changes);
+        std::fs::write(path, fixture::container(&parts)).expect("a scratch file");
+        resume(fixture);
+        fixture.mend(true);
+        fixture.mend(false);
+    });
+}
+
+/// Small programs of changes: what to do, where, with what. Most bytes are a change of some kind.
+fn change(part: &mut Vec<u8>, mut changes: &[u8]) {
+    while let [what, low, high, value, rest @ ..] = changes {
+        changes = rest;
+        let at = usize::from(u16::from_le_bytes([*low, *high])) % (part.len() + 1);
+        let wide = |value: u8| match value % 6 {
+            0 => 0,
+            1 => u64::MAX,
+            2 => u64::from(u32::MAX),
+            3 => i64::MAX as u64,
+            4 => u64::from(value),
+            _ => f64::NAN.to_bits(),
+        };
+        let put = |part: &mut Vec<u8>, bytes: &[u8]| {
+            part.iter_mut().skip(at).zip(bytes).for_each(|(byte, new)| *byte = *new);
+        };
+        match what % 8 {
+            0 | 1 => put(part, &[*value]),
+            2 => part.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= value),
+            3 => put(part, &wide(*value).to_le_bytes()),
+            4 => put(part, &(wide(*value) as u32).to_le_bytes()),
+            5 => part.truncate(at),
+            6 => drop(part.splice(at..at, std::iter::repeat_n(*value, usize::from(*value)))),
+            _ => drop(part.drain(at..part.len().min(at + usize::from(*value)))),
+        }
+    }
+}
+
+/// What `spectral resume` does, a few steps of training included: what was accepted must be fit for use.
+fn resume(fixture: &Fixture) {
+    let Fixture { run, dir, .. } = fixture;
+    let mut population = CpuPopulation::new(run).expect("a population");
+    let Ok(Some(_)) = Checkpoints::load(dir, run, &mut population, None, Saving::Full) else { return };
+    let interrupt = AtomicBool::new(false);
+    let slice = TrainSlice {
+        frames: fixture::FRAMES + 40,
+        due: Instant::now() + Duration::from_secs(3600),
+        interrupt: &interrupt,
+        observer: &(),
+    };
+    // A file that cannot grow is an error, and errors are fine.
+    let _ = population.train(slice);
+    let _ = population.save(0);
+}

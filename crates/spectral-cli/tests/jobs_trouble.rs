@@ -1,0 +1,266 @@
+//! Plans that others wrote, folders that were moved or damaged, disks that are full, and a Slurm that refuses: what jobs do then.
+//! Programs of the test's own stand in for Slurm's.
+#![cfg(unix)]
+
+mod common;
+
+use common::*;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Two small agents, each a job of its own.
+const PLANNED: &str = "--agents spectral,clipped --frames 300 --device cpu --on slurm --agents-per-job 1";
+
+/// A folder with programs that are found before Slurm's.
+struct Desk {
+    place: Place,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Desk { place: Place::new() };
+        std::fs::create_dir(desk.place.path("bin")).unwrap();
+        desk.program("squeue", "exit 0");
+        desk
+    }
+
+    /// Puts a program there that writes down how it was called, and does this.
+    fn program(&self, name: &str, script: &str) {
+        let (path, log) = (self.place.path(&format!("bin/{name}")), self.log(name));
+        let text = format!("#!/bin/sh\necho \"$@\" >> '{}'\n{script}\n", log.display());
+        // A name that is new: a program that another test's child has open for writing cannot be started.
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.place.path(&format!("{name}.log"))
+    }
+
+    /// How a program was called.
+    fn calls(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.log(name)).unwrap_or_default();
+        text.lines().map(String::from).collect()
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = self.place.command(arguments);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.place.path("bin").display()));
+        ["SLURM_JOB_ID", "SLURM_RESTART_COUNT"].into_iter().for_each(|name| drop(command.env_remove(name)));
+        command
+    }
+
+    fn run(&self, arguments: &str) -> Ran {
+        Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// A plan of two jobs, not submitted.
+    fn plan(&self) -> PathBuf {
+        self.run(&train(&format!("{PLANNED} --no-submit"))).code(0);
+        plan_in(&self.place.path("cluster"))
+    }
+}
+
+fn plan_in(out: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(out.join("jobs")).unwrap().flatten().map(|entry| entry.path());
+    entries.max().expect("a plan")
+}
+
+fn replace(file: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "no {from} in {text}");
+    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+fn run_of(plan: &Path, index: usize) -> PathBuf {
+    let text = std::fs::read_to_string(plan.join("plan.toml")).unwrap();
+    let mut runs = text.lines().filter_map(|line| line.strip_prefix("run = \""));
+    plan.join("../..").join(runs.nth(index).unwrap().trim_end_matches('"'))
+}
+
+#[test]
+fn a_folder_of_any_name_is_safe_in_scripts_or_refused() {
+    let desk = Desk::new();
+    for name in ["it's $(touch harm) `touch harm` \"x\" # é 日", "-x"] {
+        let mut command = desk.command(&train("--frames 300 --on slurm --device cpu --no-submit"));
+        assert_eq!(command.arg(format!("--out={name}")).output().unwrap().status.code(), Some(0), "{name}");
+        let mut script = Command::new("sh");
+        script.arg(plan_in(&desk.place.path(name)).join("job.sbatch")).env("SLURM_ARRAY_TASK_ID", "0");
+        let ran = Ran::of(script.current_dir(desk.place.path("")).output().unwrap()).code(0);
+        assert!(ran.err.contains("done after"), "{}", ran.err);
+    }
+    // A line of its own would be run by the shell, and Slurm could not open the log.
+    for name in ["a\ntouch harm\n", "a\rb", "a\tb", "a%jb", "a\\b"] {
+        let mut command = desk.command(&train("--frames 300 --on slurm --device cpu --no-submit"));
+        Ran::of(command.arg(format!("--out={name}")).output().unwrap())
+            .code(2)
+            .says(&["cannot be written into a script", "--out"]);
+        assert!(!desk.place.path(name).exists());
+    }
+    let bytes: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"--out=\xff\xfe");
+    let mut command = desk.command(&train("--frames 300 --on slurm --device cpu --no-submit"));
+    Ran::of(command.arg(bytes).output().unwrap()).code(2).says(&["cannot be written into a script"]);
+    assert!(!desk.place.path("harm").exists());
+}
+
+#[test]
+fn a_report_is_not_written_outside_the_folder_of_a_plan() {
+    let desk = Desk::new();
+    let plan = desk.plan();
+    desk.run(&format!("job run {} 0", plan.display())).code(0);
+    let outside = desk.place.path("outside").display().to_string();
+    let mut name = "name = \"exponential-pong-mini\"".to_string();
+    for other in ["../../outside", &outside, "..", ".", "", "a/b", "a/", "a\\nb"] {
+        let wrong = format!("name = \"{other}\"");
+        replace(&plan.join("plan.toml"), &name, &wrong);
+        name = wrong;
+        for command in ["job report", "jobs"] {
+            desk.run(&format!("{command} {}", plan.display())).code(3).says(&["is not the name of a plan"]);
+        }
+    }
+    assert!(!desk.place.path("outside").exists());
+}
+
+#[test]
+fn one_run_that_cannot_be_read_hides_no_other() {
+    let desk = Desk::new();
+    let plan = desk.plan();
+    let folder = plan.display().to_string();
+    for index in 0..2 {
+        desk.run(&format!("job run {folder} {index}")).code(0);
+    }
+    let file = run_of(&plan, 0).join("run.toml");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let rows = || desk.run(&format!("jobs {folder} --json")).json();
+    // Cut off, and another run than the one that was planned.
+    for (text, why) in [
+        (whole.replace("batch = 8", "batch = "), "run.toml"),
+        (whole.replace("batch = 8", "batch = 9"), "another run"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let rows = desk.run(&format!("jobs {folder} --json")).code(0).json();
+        assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"failed".into(), &"finished".into()), "{rows}");
+        assert!(rows[0]["why"].as_str().unwrap().contains(why), "{rows}");
+    }
+    // A job says of such a run what is wrong with it, and is not tried for ever.
+    std::fs::write(&file, whole.replace("batch = 8", "batch = ")).unwrap();
+    let codes: Vec<_> = (0..3).map(|_| desk.run(&format!("job run {folder} 0")).code).collect();
+    assert_eq!(codes, [Some(3), Some(3), Some(7)]);
+    assert_eq!(rows()[0]["state"], "gave up");
+    std::fs::write(&file, whole).unwrap();
+    assert_eq!(rows()[0]["state"], "finished");
+}
+
+/// What a job says of itself is written by programs on other machines, into a folder that is shared.
+#[test]
+fn the_table_breaks_no_line_and_tells_the_terminal_nothing() {
+    let desk = Desk::new();
+    let plan = desk.plan();
+    desk.run(&format!("job run {} 0", plan.display())).code(0);
+    std::fs::remove_dir_all(run_of(&plan, 0)).unwrap();
+    let status = plan.join("status/000.toml");
+    replace(&status, "state = \"finished\"", "state = \"failed\"");
+    replace(&status, "reason = \"\"", "reason = \"one\\ntwo\\u001b[2J\\u0007\"");
+    // Ran::of looks for escape codes.
+    let ran = desk.run(&format!("jobs {}", plan.display())).code(0);
+    assert_eq!(ran.out.lines().count(), 3, "{}", ran.out);
+    assert!(ran.out.contains("one two"), "{}", ran.out);
+}
+
+#[test]
+fn what_slurm_refuses_can_be_given_again_with_other_options() {
+    let desk = Desk::new();
+    desk.program(
+        "sbatch",
+        "case \"$(cat \"$3\")\" in *--partition=wrong*) echo invalid partition >&2; exit 1;; esac; echo 17",
+    );
+    let submit = |options: &str| desk.run(&train(&format!("{PLANNED} {options}")));
+    submit("--partition wrong").code(2).says(&["sbatch refused: invalid partition", "nothing is submitted"]);
+    submit("--partition right").code(0).says(&["submitted: array 17"]);
+    submit("--partition right").code(2).says(&["planned before"]);
+    // What may have been submitted keeps its plan.
+    desk.program("sbatch", "echo what did you say");
+    submit("--partition right --out other").code(5).says(&["which is no job", "squeue --me"]);
+    assert!(plan_in(&desk.place.path("other")).join("job.sbatch").is_file());
+}
+
+#[test]
+fn a_queue_that_is_silent_or_refuses_leaves_the_table() {
+    let desk = Desk::new();
+    desk.program("sbatch", "echo 17");
+    desk.run(&train(PLANNED)).code(0);
+    let plan = plan_in(&desk.place.path("cluster"));
+    let folder = plan.display().to_string();
+    desk.program("squeue", "exit 1");
+    let ran =
+        desk.run(&format!("jobs {folder}")).code(0).says(&["the queue was not asked", "without a word"]);
+    assert!(!ran.err.contains("--retry"), "what the queue has is not known: {}", ran.err);
+    desk.run(&format!("jobs {folder} --retry")).code(2).says(&["nothing is submitted"]);
+    desk.program(
+        "squeue",
+        "echo '17|0|PENDING|Priority|'; echo '17|1|COMPLETED|None|n1'; head -c 5000 /dev/urandom",
+    );
+    let rows = desk.run(&format!("jobs {folder} --json")).json();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"waiting".into(), &"not begun".into()));
+    // Slurm cannot open a log in a folder that is not there.
+    std::fs::remove_dir_all(plan.join("logs")).unwrap();
+    desk.run(&format!("jobs {folder} --retry")).code(0).says(&["submitted: array 17 (1 jobs)"]);
+    assert!(plan.join("logs").is_dir());
+    assert!(
+        desk.calls("sbatch").iter().any(|call| call.contains("--array=1 ")),
+        "{:?}",
+        desk.calls("sbatch")
+    );
+}
+
+/// Its scripts lead to where it was, where a copy may lie still.
+#[test]
+fn a_plan_that_was_moved_submits_no_jobs_of_the_old_folder() {
+    let desk = Desk::new();
+    desk.program("sbatch", "echo 17");
+    let old = desk.plan();
+    std::fs::rename(desk.place.path("cluster"), desk.place.path("moved")).unwrap();
+    let plan = plan_in(&desk.place.path("moved"));
+    let retry = || desk.run(&format!("jobs {} --retry", plan.display()));
+    retry().code(2).says(&["job.sbatch: its --chdir is", "moved"]);
+    assert!(desk.calls("sbatch").is_empty());
+    for script in ["job.sbatch", "report.sbatch"] {
+        let path = plan.join(script);
+        let here = plan.canonicalize().unwrap().display().to_string();
+        let there = here.replace("/moved/", "/cluster/");
+        assert!(old.ends_with(plan.file_name().unwrap()));
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace(&there, &here)).unwrap();
+    }
+    retry().code(0).says(&["submitted"]);
+    // A job needs nothing of where the plan was.
+    desk.run(&format!("job run {} 0", plan.display())).code(0);
+}
+
+/// Nothing that an attempt could say of itself can be written: the job is queued again nevertheless, but not for ever.
+#[test]
+fn a_job_that_can_write_no_status_is_queued_again_a_few_times() {
+    let desk = Desk::new();
+    let plan = desk.plan();
+    desk.program("scontrol", "echo JobId=5 JobState=RUNNING Reason=None");
+    let status = plan.join("status");
+    std::fs::remove_dir(&status).unwrap();
+    std::fs::write(&status, "in the way").unwrap();
+    let attempt = |restarts: &str| {
+        let mut command = desk.command(&format!("job run {} 0", plan.display()));
+        command.env("SLURM_JOB_ID", "5").env("SLURM_RESTART_COUNT", restarts);
+        Ran::of(command.output().unwrap())
+    };
+    let requeued = || desk.calls("scontrol").iter().filter(|call| *call == "requeue 5").count();
+    attempt("0").code(3).says(&["error: ", "status", "queued again"]);
+    assert_eq!(requeued(), 1);
+    attempt("3").code(3).says(&["not queued again"]);
+    assert_eq!(requeued(), 1);
+    // An empty folder that a copy has left behind is in nobody's way.
+    std::fs::remove_file(&status).unwrap();
+    attempt("3").code(0);
+    assert_eq!(std::fs::read_dir(&status).unwrap().count(), 1);
+}

@@ -1,0 +1,77 @@
+//! `spectral status`: what runs are doing, or how they ended, for people and for programs.
+
+mod common;
+
+use common::*;
+
+#[test]
+fn a_run_is_followed_from_its_start_to_its_end() {
+    let place = Place::new();
+    let status = || place.run("status run --json").code(0).json()[0].clone();
+    let long = format!("--agents spectral,popart --frames {} --out run", frames_in(20.0, 2));
+    let child = place.start(&train(&long));
+    wait_until("rows", || {
+        place.path("run/run.toml").exists() && status()["agents"][0]["frames"].as_u64() > Some(0)
+    });
+    let now = status();
+    assert_eq!((&now["state"], &now["task"]), (&"training".into(), &"exponential-pong-mini".into()));
+    assert!(
+        now["frames_per_second"].as_f64() > Some(0.0) && now["seconds_left"].as_f64() > Some(0.0),
+        "{now}"
+    );
+    let people = place.run("status run").code(0).says(&["spectral watch run"]);
+    assert!(people.out.contains("training") && people.out.contains("left"), "{}", people.out);
+    assert!(people.out.lines().all(|line| line.chars().count() <= 80), "{}", people.out);
+
+    signal(&child, "INT");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let now = status();
+    assert_eq!(now["state"], "interrupted");
+    assert!(now["checkpoint"]["path"].as_str().unwrap().ends_with(".checkpoint"), "{now}");
+    assert_eq!(now["seconds_left"], serde_json::Value::Null);
+    let sum: u64 =
+        now["agents"].as_array().unwrap().iter().map(|agent| agent["frames"].as_u64().unwrap()).sum();
+    assert_eq!(sum, frames(&place.path("run")), "what the checkpoint holds");
+    place.run("status run").code(0).says(&["spectral resume run"]);
+
+    let mut child = place.start("resume run");
+    // What was interrupted stays so until training has begun again.
+    let written = || std::fs::read_to_string(place.path("run/state.toml")).unwrap_or_default();
+    wait_until("training", || written().contains("status = \"running\"\nseconds"));
+    assert_eq!(status()["state"], "training");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status()["state"], "killed");
+    place.run("status run").code(0).says(&["ended without a word", "spectral resume run"]);
+}
+
+#[test]
+fn several_runs_have_a_line_each_and_ends_have_reasons() {
+    let place = Place::new();
+    place.train("--agents spectral,clipped --seeds 2 --frames 2500 --out runs/calm").code(0);
+    place.train("--agents popart --frames 2500 --out runs/wild --set learning_rate=1e30").code(4);
+    let before = snapshot(place.0.path());
+    let both = place.run("status runs").code(0).out;
+    assert_eq!(both.lines().count(), 3, "{both}");
+    assert!(both.contains("runs/calm") && both.contains("finished, 1 stopped"), "{both}");
+    assert!(both.contains("spectral ") && both.contains("clipped "), "scores by name: {both}");
+    let wild = place.run("status runs/wild").code(0);
+    assert!(
+        wild.out.contains("popart-s1 was stopped at frame") && wild.out.contains("stopped being finite"),
+        "{}",
+        wild.out
+    );
+    let calm = place.run("status runs/calm runs/calm").code(0).says(&["spectral report runs/calm"]);
+    assert!(calm.out.contains("100% of 2,500 frames each, finished"), "{}", calm.out);
+    let all = place.run("status runs --json").code(0).json();
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    assert_eq!(all[0]["agents"].as_array().unwrap().len(), 4);
+    assert!(all[0]["agents"][0]["score"].is_number(), "{all}");
+    // It only looks on.
+    assert_same(&snapshot(place.0.path()), &before);
+    // A task that this program does not have is no obstacle.
+    let file = place.path("runs/calm/run.toml");
+    let text = std::fs::read_to_string(&file).unwrap().replace("\"exponential-pong-mini\"", "\"of-my-own\"");
+    std::fs::write(&file, text).unwrap();
+    assert!(place.run("status runs/calm").code(0).out.contains("of-my-own"));
+}
