@@ -2,7 +2,9 @@
 # Builds tests and the `spectral` command for 64-bit ARM on an x86-64 machine, and runs them under an emulator.
 # Usage: tests/attacks/aarch64.sh [all|tests|demo] [PACKAGE...]. By default it takes all, and the packages named below.
 # Needs Rust with rustup, a network, an emulator (qemu-user 7 or newer), a linker and a C library for ARM; as root on Debian or a
-# relative of it, it installs what is missing. About 15 minutes of two cores, most of which is the emulator's.
+# relative of it, it installs what is missing.
+# Left out: packages that are about files for people, servers and clusters (report, live, cluster, cli), whose tests start programs of their
+# own, and those of Python and of GPUs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -70,10 +72,13 @@ packages=("$@")
 say "tools"
 install qemu-aarch64-static qemu-user-static
 install "$triple-gcc" "gcc-$triple" libc6-dev-arm64-cross
+# Tests compile GPU code for the processor that they run on, and load it.
+install "$triple-g++" "g++-$triple"
 install "/usr/$triple/lib/libgcc_s.so.1" libgcc-s1-arm64-cross
 [[ -d $(rustc --print sysroot)/lib/rustlib/$target ]] || rustup target add "$target" ||
     fail "the standard library for $target is missing, and rustup did not add it: 'rustup target add $target'"
 emulator=(qemu-aarch64-static -L "/usr/$triple")
+export CXX=$triple-g++
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$triple-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="${emulator[*]}"
 rustc --version

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Runs what depends on vector instructions on x86-64 processors that lack them: an emulator plays one from 2003 without any of them, one with
-# AVX alone, and one with AVX2 but not AVX-512.
+# Runs what depends on vector instructions on x86-64 processors that lack them: an emulator plays one of 2003, with SSE2 and no more,
+# and one with AVX2 but not AVX-512.
 # Usage: tests/attacks/old_processors.sh [MODEL...], models being those of `qemu-x86_64-static -cpu help`.
 # Needs Rust and an emulator (qemu-user 7.2 or newer, the first that knows AVX2); as root on Debian or a relative of it, it installs it.
-# About 10 minutes of two cores.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-(($# > 0)) || set -- Opteron_G1 SandyBridge Haswell
+(($# > 0)) || set -- Opteron_G1 Haswell
 begun=$SECONDS
 
 fail() {
@@ -26,15 +25,19 @@ if ! command -v qemu-x86_64-static >/dev/null; then
 fi
 qemu-x86_64-static --version | head -n 1
 
-# Kernels against plain loops and against PyTorch's results, what AVX-512 and AVX2 must agree on with version 0.1, the Atari
-# machine's painting and translator, and its preprocessing.
+# A test that ran for more than a quarter of an hour under the emulator, and says nothing about instructions that the others do not say.
+left_out=(populations_and_threads_change_no_bit)
+
+# Kernels against PyTorch's results and against each other, bits against those of version 0.1, the Atari machine's painting and
+# translator, and its preprocessing.
 try() {
     local emulator="qemu-x86_64-static -cpu $1" folder log status=0
     folder=$(mktemp -d)
     log=$folder/log
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$emulator RUST_TEST_NOCAPTURE=1
     {
-        cargo test --release --locked --no-fail-fast --lib --tests --package spectral-rl-nn &&
+        cargo test --release --locked --no-fail-fast --lib --tests --package spectral-rl-nn -- \
+            "${left_out[@]/#/--skip=}" &&
             cargo test --release --locked --package spectral-rl-train --test version_0_1 &&
             cargo test --release --locked --no-fail-fast --lib --test machine_engines --test machine_instructions \
                 --test preprocess_area --package spectral-rl-atari
@@ -55,4 +58,5 @@ for model in "$@"; do
     say "$model"
     try "$model"
 done
+echo "left out: ${left_out[*]}"
 say "PASSED"
