@@ -5,7 +5,7 @@ mod synthetic;
 
 use spectral_report::stats::{
     Interval, LEVEL, cautious_difference, cautious_mean, difference_interval, improvement_interval,
-    mean_interval, stratified_interval,
+    mean_interval, probability_of_improvement, stratified_interval,
 };
 use synthetic::Noise;
 
