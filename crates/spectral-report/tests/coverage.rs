@@ -5,7 +5,7 @@ mod synthetic;
 
 use spectral_report::stats::{
     Interval, LEVEL, cautious_difference, cautious_mean, difference_interval, improvement_interval,
-    mean_interval, stratified_interval,
+    mean_interval, probability_of_improvement, stratified_interval,
 };
 use synthetic::Noise;
 
@@ -81,17 +81,13 @@ fn a_probability_of_improvement_is_missed_in_one_case_of_twenty_at_most() {
 
 #[test]
 fn resampling_alone_is_certain_of_a_probability_after_three_seeds() {
-    // The reason for another interval: with three seeds a side, the bootstrap's often has no width at all.
-    let certain = error(3, |noise| {
-        let (first, second) = (scores(noise, 3, 1.0, 1.0, false), scores(noise, 3, 0.0, 1.0, false));
-        let above = |own: &[f64]| {
-            let chance = own.iter().flat_map(|a| second.iter().map(move |b| f64::from(u8::from(a > b))));
-            chance.sum::<f64>() / (own.len() * second.len()) as f64
-        };
-        let range = stratified_interval(&[first], |own| Some(above(&own[0])), LEVEL);
-        range.is_some_and(|range| range.low == range.high)
-    });
-    assert!(certain > 0.1, "{certain}");
+    // The reason for another interval: three seeds above three others stay above them however they are drawn again.
+    let (first, second) = ([4.0, 5.0, 6.0], [1.0, 2.0, 3.0]);
+    let chance = |own: &[Vec<f64>]| probability_of_improvement(own, &[second.to_vec()]);
+    let resampled = stratified_interval(&[first.to_vec()], chance, LEVEL).unwrap();
+    assert_eq!((resampled.low, resampled.high), (1.0, 1.0));
+    let ours = improvement_interval(&first, &second, LEVEL).unwrap();
+    assert!((ours.low - 0.292).abs() < 1e-3 && ours.high == 1.0, "{ours:?}");
 }
 
 #[test]

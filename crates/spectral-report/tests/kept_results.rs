@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use spectral_report::stats::{LEVEL, improvement_interval, probability_of_improvement};
 use spectral_report::{Claim, ReportOptions, Rule, read_runs, write_report};
@@ -115,7 +116,7 @@ fn kept_probabilities_follow_from_kept_scores() {
             let fields: Vec<&str> = line.split(',').collect();
             let of = |agent: &str| &scores[&(fields[0].to_owned(), agent.to_owned())];
             let (own, other) = (of(fields[3]), of(fields[4]));
-            let point = probability_of_improvement(&[own.clone()], &[other.clone()]).unwrap();
+            let point = probability_of_improvement(slice::from_ref(own), slice::from_ref(other)).unwrap();
             let range = improvement_interval(own, other, LEVEL).unwrap();
             let kept: Vec<f64> = fields[5..8].iter().map(|field| field.parse().unwrap()).collect();
             let off = [point, range.low, range.high].into_iter().zip(&kept).map(|(a, b)| (a - b).abs());

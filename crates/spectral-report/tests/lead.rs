@@ -39,8 +39,13 @@ fn the_result_comes_first_then_one_figure_then_the_facts() {
     write(root.path(), "pong-mini", &[("spectral", 15.0), ("popart", -9.0), ("clipped", 14.9)]);
     let (summary, page, markdown) = report(root.path(), ReportOptions::default());
     let words = &summary.headline;
-    assert!(words.starts_with("After 40k frames of pong-mini, spectral scores highest, 1"), "{words}");
-    assert!(words.ends_with(", clearly above popart; these seeds do not tell it from clipped."), "{words}");
+    let [first, second, _] = &summary.tasks[0].rows[..] else { panic!("three agents") };
+    assert!(
+        words.starts_with(&format!("After 40k frames of pong-mini, {} scores highest, 1", first.agent)),
+        "{words}"
+    );
+    let level = format!(", clearly above popart; these seeds do not tell it from {}.", second.agent);
+    assert!(words.ends_with(&level), "{words}");
     for text in [&page, &markdown] {
         assert_eq!(text.matches(words.as_str()).count(), 1);
     }

@@ -1,5 +1,7 @@
 //! Final scores: rows, comparisons, probabilities of improvement and performance profiles.
 
+use std::slice;
+
 use super::Agent;
 use crate::human::HumanScore;
 use crate::stats::{self, Interval, LEVEL};
@@ -91,7 +93,7 @@ fn improvement(agent: &Row, other: &Row) -> Option<Improvement> {
     Some(Improvement {
         agent: agent.agent.clone(),
         other: other.agent.clone(),
-        probability: stats::probability_of_improvement(std::slice::from_ref(first), std::slice::from_ref(second))?,
+        probability: stats::probability_of_improvement(slice::from_ref(first), slice::from_ref(second))?,
         low95: at95.map(|interval| interval.low),
         high95: at95.map(|interval| interval.high),
     })
