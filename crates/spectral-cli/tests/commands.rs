@@ -225,7 +225,8 @@ fn a_terminal_gets_lines_that_fit() {
         let Some(lines) = on_a_terminal(&place, (columns, rows), &train(&out)) else {
             return skipped("no `script` command, so the bars were not looked at");
         };
-        let bars: Vec<&String> = lines.iter().filter(|line| line.starts_with("  ")).collect();
+        let bars: Vec<&str> =
+            lines.iter().filter(|line| line.starts_with("  ")).map(|line| line.trim_end()).collect();
         let wide = bars.iter().find(|line| line.chars().count() >= columns);
         assert!(wide.is_none(), "{columns} × {rows}: {wide:?}");
         let of = |name: &str| bars.iter().any(|line| line.trim_start().starts_with(name));

@@ -150,6 +150,10 @@ impl Row {
         if self.columns.is_some_and(|shown| shown < columns) {
             self.bar.set_message(words.clone());
         }
+        if self.columns.is_none() {
+            // Draws nothing yet: a line is never seen without its words.
+            drop(self.bar.clone().with_prefix(name.clone()).with_message(words.clone()));
+        }
         if self.columns != Some(columns) {
             let template = match columns {
                 0 => "  {prefix} {msg}".to_string(),
