@@ -24,8 +24,10 @@ use spectral_train::registry::Registry;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Memory of a process that no plan counts: the program, its threads, the device's driver.
+/// Memory of a process that no plan counts: the program, its threads, a checkpoint that is being written.
 const OVERHEAD: u64 = 2 << 30;
+/// What a device's driver and its run-time compiler take beside that: generously, because a job that takes more is killed.
+const DEVICE_OVERHEAD: u64 = 6 << 30;
 
 /// Plans the jobs of an experiment, writes them down and submits them.
 pub fn submit(
@@ -107,7 +109,7 @@ fn resources(jobs: &[Job], args: &ClusterArgs) -> Resources {
         cpus: args.cpus_per_job.map_or(usual, |n| usize::try_from(n).unwrap_or(usize::MAX)),
         gpus,
         // A fifth beside it, for what allocators and file caches take.
-        memory: needed + needed / 5 + OVERHEAD,
+        memory: needed + needed / 5 + OVERHEAD + if gpus > 0 { DEVICE_OVERHEAD } else { 0 },
     }
 }
 
