@@ -49,6 +49,9 @@ const RUNS: &[&[&str]] = &[
     &["task=ponglantis-mini", "agents=clipped", "checkpoint=light"],
 ];
 
+/// The name of a container's part, and what it holds.
+pub type Part = (String, Vec<u8>);
+
 /// A finished run.
 pub struct Fixture {
     /// What it was resolved to.
@@ -58,7 +61,7 @@ pub struct Fixture {
     /// All its files and what they hold.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     /// The checkpoint and its segments, part by part.
-    pub containers: Vec<(PathBuf, Vec<(String, Vec<u8>)>)>,
+    pub containers: Vec<(PathBuf, Vec<Part>)>,
     _folder: Scratch,
 }
 

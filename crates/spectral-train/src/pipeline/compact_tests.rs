@@ -23,7 +23,7 @@ fn segments(run: &Path) -> Vec<(PathBuf, bool)> {
     found.into_iter().map(|path| (path.clone(), is_recipe(&path))).collect()
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());

@@ -35,9 +35,12 @@ pub fn record(runs: &mut [Run], registry: &Registry) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The number of a run, and of an agent within it.
+type Place = (usize, usize);
+
 /// Where the median seed of each agent on each task is. An agent without a finished seed has one of its others.
-fn medians(runs: &[Run]) -> Vec<(usize, usize)> {
-    let mut groups: Vec<((&str, &str), Vec<(usize, usize)>)> = Vec::new();
+fn medians(runs: &[Run]) -> Vec<Place> {
+    let mut groups: Vec<((&str, &str), Vec<Place>)> = Vec::new();
     for (r, run) in runs.iter().enumerate() {
         for (a, agent) in run.agents.iter().enumerate() {
             let key = (run.task.as_str(), agent.agent.as_str());
@@ -47,13 +50,13 @@ fn medians(runs: &[Run]) -> Vec<(usize, usize)> {
             }
         }
     }
-    let agent = |(r, a): (usize, usize)| &runs[r].agents[a];
-    let median = |places: Vec<(usize, usize)>| {
-        let finished = |place: &(usize, usize)| agent(*place).status == AgentStatus::Finished;
+    let agent = |(r, a): Place| &runs[r].agents[a];
+    let median = |places: Vec<Place>| {
+        let finished = |place: &Place| agent(*place).status == AgentStatus::Finished;
         let of_all = !places.iter().any(finished);
         let mut places: Vec<_> = places.into_iter().filter(|place| of_all || finished(place)).collect();
         places.sort_by_key(|place| agent(*place).seed);
-        let score = |place: &(usize, usize)| final_score(&agent(*place).episodes, agent(*place).frames);
+        let score = |place: &Place| final_score(&agent(*place).episodes, agent(*place).frames);
         let scores: Vec<Option<f64>> = places.iter().map(score).collect();
         median_place(&scores).map(|at| places[at])
     };

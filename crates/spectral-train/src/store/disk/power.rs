@@ -188,7 +188,7 @@ impl Model {
                 Names::None => false,
                 Names::All => true,
                 Names::Removals => matches!(change, Change::Remove(_)),
-                Names::Some(seed) => coin(seed, number) % 2 == 0,
+                Names::Some(seed) => coin(seed, number).is_multiple_of(2),
             };
             if survives {
                 apply(&mut entries, change.clone());
