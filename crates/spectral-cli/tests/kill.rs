@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// A small generator: moments must be the same in every run of the test.
@@ -224,7 +224,7 @@ fn who_was_started_by_nohup_goes_on_when_the_terminal_goes_away() {
         let mut command = Command::new("sh");
         command.args(["-c", &program, env!("CARGO_BIN_EXE_spectral")]).current_dir(place.path(""));
         command.args(train(&format!("--frames 100000000 --out {name}")).split_whitespace());
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
         let child = command.spawn().unwrap();
         let metrics = place.path(&format!("{name}/agents/spectral-s1/metrics.csv"));
         let rows = || metrics.metadata().map_or(0, |m| m.len());
