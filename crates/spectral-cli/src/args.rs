@@ -65,7 +65,7 @@ pub enum Command {
     /// Train every combination of some settings of agents, and say which does best
     #[command(after_help = SWEEP)]
     Sweep(SweepArgs),
-    /// Say how far the jobs of a plan are that a cluster works on
+    /// Show the progress of a plan's jobs on a cluster
     #[command(after_help = JOBS)]
     Jobs(JobsArgs),
     /// Do one job of a plan, or write its report: what the scripts for a cluster call
@@ -375,7 +375,7 @@ pub struct ReproduceArgs {
     /// Train nothing: draw what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// Seconds of trial training from which the expected time is reckoned; 0 does without
+    /// Seconds of trial training from which the expected time is estimated; 0 skips the trial
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
     #[command(flatten)]
@@ -425,7 +425,7 @@ pub struct SweepArgs {
     /// Train nothing: report what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// Seconds of trial training from which the expected time is reckoned; 0 does without
+    /// Seconds of trial training from which the expected time is estimated; 0 skips the trial
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
     #[command(flatten)]

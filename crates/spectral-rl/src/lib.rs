@@ -1,6 +1,6 @@
 //! Reinforcement learning where rewards grow: games whose scores explode, investing, anything that compounds.
 //!
-//! There, value-based agents forget how to play the cheap early part as soon as they find the rich late part. Spectral DQN
+//! There, value-based agents tend to forget the cheap early part once they find the rich late part. Spectral DQN
 //! (Dann & Thangarajah, ICLR 2021) splits every reward into exponentially wide buckets and learns one bounded value per
 //! bucket. This crate trains it, and its rivals on equal terms, on tasks that are built in and on tasks of your own.
 //!

@@ -214,7 +214,8 @@ fn large_enough(parts: Parts<'_>) -> Result<Result<(), String>, TrainError> {
     let small = network.flops_step(agent.settings.batch) < MIN_OPERATIONS;
     Ok(if small {
         // Whether there is a GPU is not known here: to look for one takes longer than to plan such a run.
-        Err("a GPU would train networks as small as these no faster (where there is one, --device cuda insists)".into())
+        Err("a GPU would train networks as small as these no faster (--device cuda uses one all the same)"
+            .into())
     } else {
         Ok(())
     })

@@ -71,7 +71,7 @@ impl Outline {
         }
     }
 
-    /// Tries each task's population for its share of some seconds, and reckons how long all will take.
+    /// Tries each task's population for its share of some seconds, and estimates how long all will take.
     pub fn measure(
         &mut self,
         jobs: &[Job],
