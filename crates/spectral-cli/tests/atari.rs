@@ -34,7 +34,7 @@ fn missing_roms_are_named_with_the_command_that_mends_it() {
     run("play --run nowhere --mode 1").code(2).says(&["that it was trained in"]);
     let listed: serde_json::Value = serde_json::from_str(&run("roms list --json").code(0).out).unwrap();
     assert!(listed.as_array().unwrap().len() >= 57);
-    assert!(listed.as_array().unwrap().iter().all(|game| game["ROM"] == "missing"));
+    assert!(listed.as_array().unwrap().iter().all(|game| game["rom"] == "missing"));
     std::fs::write(place.path("notes.txt"), "no ROM").unwrap();
     run("roms install --from notes.txt").code(3).says(&["notes.txt"]);
     assert!(!place.path("runs").exists(), "a run that cannot start leaves nothing");
