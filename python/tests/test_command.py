@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from run_fixtures import PATIENCE, wait_for_metrics
 
 COMMAND = Path(sys.executable).with_name("spectral")
 QUICK = ["--set", "hidden=16", "--set", "learning_starts=200", "--set", "log_frames=100"]
@@ -28,20 +28,13 @@ def place(tmp_path):
 
     def run(*arguments, code=0):
         child = start(*arguments)
-        out, err = (text.decode() for text in child.communicate(timeout=120))
+        out, err = (text.decode() for text in child.communicate(timeout=PATIENCE))
         assert child.returncode == code, (child.returncode, out, err)
         return out, err
 
     run.start = start
     run.path = tmp_path
     return run
-
-
-def wait_until(what, happened):
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.01)
 
 
 def test_it_is_the_command(place):
@@ -77,7 +70,7 @@ def _site():
 def test_a_reader_that_goes_is_no_failure(place):
     child = place.start("tasks", "--json")
     child.stdout.close()
-    assert child.wait(timeout=60) == 0
+    assert child.wait(timeout=PATIENCE) == 0
     assert child.stderr.read() == b""
 
 
@@ -93,10 +86,9 @@ def test_names_need_not_be_unicode(place):
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_saved(place, kind):
     child = place.start("train", "--task", "catch-scale", "--frames", "100000000", *QUICK, "--out", "cut")
-    metrics = place.path / "cut/agents/spectral-s1/metrics.csv"
-    wait_until("metrics", lambda: metrics.exists() and metrics.stat().st_size > 500)
+    wait_for_metrics(place.path / "cut", child)
     child.send_signal(kind)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
     assert b"saving a checkpoint" in err and b"`spectral resume cut` goes on" in err
     assert 'status = "interrupted"' in (place.path / "cut/state.toml").read_text()
@@ -104,14 +96,15 @@ def test_an_interrupted_run_is_saved(place, kind):
 
 
 def test_ctrl_c_ends_what_saves_nothing(place):
-    place("train", "--task", "catch-scale", "--frames", "400", *QUICK, "--out", "run")
+    place("train", "--task", "catch-scale", "--frames", "400", "--seeds", "2", *QUICK, "--out", "run")
+    (place.path / "run/agents/spectral-s2/model.safetensors").unlink()
     # A shell that runs the tests in the background has them ignore it, and Python keeps to that.
     heeded = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     child = place.start("eval", "run", "--episodes", "100000000", **heeded)
-    # By then it plays, on a busy machine too.
-    time.sleep(4)
+    # It says so just before it plays with the others.
+    assert b"without a model, and left out: spectral-s2" in child.stderr.readline()
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=10)
+    child.communicate(timeout=PATIENCE)
     assert child.returncode == -signal.SIGINT
 
 

@@ -47,7 +47,7 @@ class Worker:
                     if population is not None:
                         self._train(population, signals)
                 elif not left:
-                    self._tell_again(there)
+                    self._tidy_up(there)
                     return
                 elif not wait:
                     self._log(f"others train what is left: {_names(left)}")
@@ -149,8 +149,11 @@ class Worker:
             if row["failed"] is not None:
                 self._log(f"trial {row['number']} failed: {row['failed']}")
 
-    def _tell_again(self, populations):
-        """Enters into the journal what is missing there: a line is lost if the lock is taken from a worker that only slept."""
+    def _tidy_up(self, populations):
+        """Does what workers that were killed, or taken for dead, have left undone of populations that have their values.
+
+        A line of the journal may be lost if the lock is taken from a worker that only slept.
+        """
         known = self._journal.trials()
         for population in populations:
             rows = population.values()
@@ -158,6 +161,7 @@ class Worker:
                 if not known[trial["number"]].state.is_finished():
                     self._journal.begin(trial["number"], trial["params"], self._description.space)
                     self._tell([rows[trial["number"]]])
+            population.drop_checkpoints()
 
     def _open(self, population, agents):
         description = self._description
