@@ -22,7 +22,7 @@ from spectral_rl.search._lock import JournalLock
 from spectral_rl.search._populations import PopulationDir, built_aside
 
 
-def test_workers_share_a_search(done, tmp_path):
+def test_workers_share_a_search(tmp_path):
     # Random proposals do not depend on values, so that it does not matter who comes when.
     alone = tiny(tmp_path / "alone", sampler="random", trials=14, population=2).work(log=lambda line: None)
     shared = tiny(tmp_path / "shared", sampler="random", trials=14, population=2)
@@ -46,7 +46,7 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, workers):
     study = tiny(tmp_path / "killed", **changes)
     chance, kills, output = random.Random(1), 0, ""
     # A worker that dies with the journal's lock keeps others waiting; here not for 30 seconds.
-    program = "import sys; from spectral_rl.search import _journal, __main__; _journal._GRACE = 10; sys.exit(__main__.main())"
+    program = "import sys; from spectral_rl.search import _journal, __main__; _journal._GRACE = 5; sys.exit(__main__.main())"
     words = [sys.executable, "-c", program, "work", study.folder, "--quiet"]
     for attempt in itertools.count():
         processes = [
@@ -144,6 +144,22 @@ def test_checkpoints_that_a_killed_worker_has_left_are_removed(tmp_path):
     before = outcome(study)
     study.work(log=lambda line: None)
     assert not left.exists() and outcome(study) == before
+
+
+def test_a_population_that_was_done_meanwhile_is_left_as_it_is(tmp_path, monkeypatch):
+    study = tiny(tmp_path / "s", trials=2, population=2).work(log=lambda line: None)
+    before, lines, values = outcome(study), [], PopulationDir.values
+
+    def looked_before_it_was_done(looks):
+        left = iter([None] * looks)
+        monkeypatch.setattr(PopulationDir, "values", lambda population: next(left, values(population)))
+
+    looked_before_it_was_done(2)
+    study.work(log=lines.append)
+    looked_before_it_was_done(1)
+    with pytest.raises(ValueError, match="population 1 is done already"):
+        study.give_up(1)
+    assert lines == [] and outcome(study) == before
 
 
 def test_a_folder_that_a_client_does_not_see_yet_is_taken(tmp_path, monkeypatch):

@@ -97,6 +97,9 @@ class Worker:
                 try:
                     run = self._open(population, agents)
                     stack.callback(run.close)
+                    # Values are written by who holds the run: another worker may have done so since they were looked for.
+                    if population.values() is not None:
+                        return True
                     numbers = f"{trials[0]['number']} to {trials[-1]['number']}" if len(trials) > 1 else trials[0]["number"]
                     self._learn(run, f"population {population.number}: trials {numbers}", population.progress(), signals)
                 except (OSError, RuntimeError, ValueError) as error:
@@ -135,6 +138,9 @@ class Worker:
                         raise ValueError(f"a worker trains population {number}: stop it first") from None
                     # What keeps it from being trained must not keep it from being given up.
                     self._log(f"population {number} cannot be trained: {error}")
+                # A worker may have come to the end since its values were looked for.
+                if population.values() is not None:
+                    raise ValueError(f"population {number} is done already")
             for trial in trials:
                 self._journal.begin(trial["number"], trial["params"], self._description.space)
             failed = {"value": None, "scores": {}, "failed": f"given up: {reason}"}
