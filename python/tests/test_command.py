@@ -129,7 +129,7 @@ def test_it_finds_the_roms_of_ale_py(place):
         pytest.skip("SKIPPED: ale-py is not installed")
     out, err = place("roms", "list", "--json")
     rows = json.loads(out)
-    assert rows and all(row["ROM"] == "good" for row in rows)
+    assert rows and all(row["rom"] == "good" for row in rows)
     assert str(_site() / "ale_py" / "roms") in err
     assert any(what == "ROMs" and "ale_py" in found for what, found in _doctor(place))
     place("train", "--task", "atari/pong", "--frames", "400", "--dry-run")
