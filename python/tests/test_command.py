@@ -109,13 +109,13 @@ def test_ctrl_c_ends_what_saves_nothing(place):
 
 
 def _doctor(place):
-    return [(row["what"], row["found"]) for row in json.loads(place("doctor", "--json")[0])]
+    return json.loads(place("doctor", "--json")[0])
 
 
 def test_it_finds_nvidias_compiler(place):
     if not list(_site().glob("nvidia/*/lib/libnvrtc.so.13")):
         pytest.skip("SKIPPED: nvidia-cuda-nvrtc is not installed")
-    assert str(_site() / "nvidia") in dict(_doctor(place))["CUDA's run-time compiler"]
+    assert str(_site() / "nvidia") in _doctor(place)["cuda_compiler"]
     # Agents use the same native module; a kernel shows that what was found works.
     code = "from spectral_rl._native import compile_cuda\n"
     code += "binary = bytes(compile_cuda('extern \"C\" __global__ void k(float* x) { x[0] += 1; }', 'sm_90'))\n"
@@ -131,5 +131,5 @@ def test_it_finds_the_roms_of_ale_py(place):
     rows = json.loads(out)
     assert rows and all(row["rom"] == "good" for row in rows)
     assert str(_site() / "ale_py" / "roms") in err
-    assert any(what == "ROMs" and "ale_py" in found for what, found in _doctor(place))
+    assert any("ale_py" in roms["path"] and roms["good"] == len(rows) for roms in _doctor(place)["roms"])
     place("train", "--task", "atari/pong", "--frames", "400", "--dry-run")
