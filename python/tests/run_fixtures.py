@@ -4,9 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+# Seconds after which a test no longer waits for what must come: many times what anything here takes on two slow cores. It is
+# there so that a fault ends as a failure and not never, and measures nothing.
+PATIENCE = 600
 
 AGENTS = [
     "spectral",
@@ -101,6 +107,25 @@ def observations(policy, rows, seed=0):
     if policy.observation_kind == "planes":
         return rng.integers(0, 256, shape, dtype=np.uint8)
     return rng.normal(0, 1, shape).astype(np.float32)
+
+
+def wait_until(what, happened, process):
+    """Waits until something has happened while a process goes on."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert process.poll() is None, f"the process ended with {process.returncode} before {what}"
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def wait_for_metrics(run_dir, process):
+    """Waits until each agent of a run has a few lines of metrics: by then the process is training."""
+
+    def there():
+        files = list(Path(run_dir).glob("agents/*/metrics.csv"))
+        return files and all(path.stat().st_size > 500 for path in files)
+
+    wait_until("metrics", there, process)
 
 
 @pytest.fixture(scope="session")

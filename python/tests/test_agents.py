@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import spectral_rl
 from own_tasks import Glow, Trouble, Unseeded, Walk
+from run_fixtures import PATIENCE, wait_for_metrics
 
 QUICK = {"learning_starts": 200, "epsilon_frames": 800, "hidden": "32", "target_period": 200}
 
@@ -106,7 +107,7 @@ def saved(run):
 def test_killed_and_started_again_it_comes_to_the_same_bits(tmp_path, env):
     script = tmp_path / "train.py"
     script.write_text(KILLED.format(tests=os.path.dirname(__file__), env=env))
-    subprocess.run([sys.executable, script, tmp_path / "whole"], check=True, timeout=300)
+    subprocess.run([sys.executable, script, tmp_path / "whole"], check=True, timeout=PATIENCE)
     # Killed three times, each time as soon as it has saved once more: whatever the machine's pace, it was on its way.
     kills = 0
     while True:
@@ -234,8 +235,7 @@ def test_ctrl_c_ends_with_a_checkpoint(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import sys, spectral_rl\n"
-        "agent = spectral_rl.SpectralDQN('CartPole-v1', run_dir=sys.argv[1], learning_starts=100)\n"
-        "print('ready', flush=True)\n"
+        "agent = spectral_rl.SpectralDQN('CartPole-v1', run_dir=sys.argv[1], learning_starts=100, log_frames=200)\n"
         "try:\n"
         "    agent.learn(50_000_000)\n"
         "except KeyboardInterrupt:\n"
@@ -248,11 +248,9 @@ def test_ctrl_c_ends_with_a_checkpoint(tmp_path):
         # A shell that runs the tests in the background has them ignore it, and Python keeps to that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert process.stdout.readline() == "ready\n"
-    # By then it learns, on a busy machine too.
-    time.sleep(4)
+    wait_for_metrics(tmp_path / "run", process)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "interrupted True" in out
     assert list((tmp_path / "run" / "checkpoints").iterdir())
 
@@ -368,9 +366,9 @@ def test_the_command_reads_the_run(tmp_path):
     spectral_rl.Population(Walk, agents=["spectral"], seeds=2, run_dir=tmp_path / "run", **QUICK).learn(1_500)
     command = Path(sys.executable).parent / "spectral"
     report = [command, "report", tmp_path / "run", "--out", tmp_path / "report"]
-    subprocess.run(report, check=True, capture_output=True, timeout=120)
+    subprocess.run(report, check=True, capture_output=True, timeout=PATIENCE)
     assert (tmp_path / "report" / "report.html").exists() or list((tmp_path / "report").glob("*.html"))
-    refused = subprocess.run([command, "resume", tmp_path / "run"], capture_output=True, text=True, timeout=60)
+    refused = subprocess.run([command, "resume", tmp_path / "run"], capture_output=True, text=True, timeout=PATIENCE)
     assert refused.returncode == 2 and "gymnasium/" in refused.stderr
 
 
@@ -546,7 +544,7 @@ def test_a_forked_copy_harms_nobody():
         "if os.fork() == 0:\n    sys.exit(0)\n"
         "os.wait()\nagent.learn(100)\nprint(agent.num_timesteps)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "400\n", done.stderr
 
 

@@ -5,12 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
-from run_fixtures import catch_run, observations, spectral, train  # noqa: F401
+from run_fixtures import catch_run, observations, spectral, train, wait_until  # noqa: F401
 from spectral_rl import Run
 
 STATE = 'status = "{}"\nseconds = 1.0\n[[agents]]\nid = "popart-s1"\nframes = 100\nstatus = "{}"\nreason = "{}"\n'
@@ -129,16 +128,18 @@ def test_a_run_that_is_being_trained(tmp_path):
     script = "from spectral_rl._command import main; main()"
     process = subprocess.Popen([sys.executable, "-c", script, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.time() + 60
         seen = []
-        while len(seen) < 3 and time.time() < deadline:
-            time.sleep(0.3)
+
+        def went_on():
             if (out / "run.toml").exists():
                 run = Run(out)
-                if run.agents[0].episodes().get("frame", np.zeros(0)).size:
+                if run.agents[0].episodes().get("frame", np.zeros(0)).size and run.agents[0].frames > max(seen, default=0):
+                    assert run.status == "running"
                     seen.append(run.agents[0].frames)
-        assert len(seen) == 3 and seen[-1] >= seen[0] > 0
-        assert run.status == "running"
+            return len(seen) == 3
+
+        wait_until("three looks at it, each with more frames", went_on, process)
+        run = Run(out)
         with pytest.raises(FileNotFoundError, match="spectral resume"):
             run.agents[0].policy()
         process.send_signal(signal.SIGKILL)

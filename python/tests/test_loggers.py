@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from run_fixtures import PATIENCE
 
 from spectral_rl.callbacks import Callback, CallbackList, TensorBoardLogger, WandbLogger, as_callback
 
@@ -162,7 +163,7 @@ def test_wandb_offline(tmp_path):
     )
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true", "HOME": str(tmp_path)}
     words = [sys.executable, "-c", script, os.path.dirname(__file__), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=180)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     files = glob.glob(str(tmp_path / "wandb" / "offline-run-*" / "*.wandb"))
     assert len(files) == 2, "one run per agent and seed"

@@ -1,73 +1,21 @@
-"""Searches: what is proposed, trained and told, by one worker and by several, whatever kills them."""
+"""Searches: what is proposed, trained, told, shown and refused."""
 
-import itertools
 import json
 import math
 import os
-import random
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from run_fixtures import spectral
+from run_fixtures import PATIENCE, spectral
+from search_common import SHORT, assert_complete, outcome, shown, tiny, told, worker
 
-pytest.importorskip("optuna", reason='SKIPPED: Optuna is not installed (pip install "spectral-rl[search]")')
-
-from spectral_rl import search  # noqa: E402
-from spectral_rl.search._space import parse  # noqa: E402
-
-SHORT = {"learning_starts": 100, "epsilon_frames": 300, "hidden": "16", "batch": 8, "replay": 500, "device": "cpu"}
-SPACE = {"learning_rate": search.log(1e-5, 1e-2), "n_step": search.choice(1, 3)}
-
-
-def tiny(folder, **changes):
-    """A search of a few seconds."""
-    wanted = {"task": "catch-scale", "space": SPACE, "frames": 600, "trials": 7, "population": 3, "seeds": 2, **SHORT}
-    return search.create(folder, **{**wanted, **changes})
-
-
-def outcome(study):
-    """All that a search has found, without its folder."""
-    keys = ("trial", "state", "value", "scores", "params", "population", "failed")
-    return [{key: row[key] for key in keys} for row in study.results()]
-
-
-def told(study):
-    """How often each trial's end is in the journal."""
-    rows = [json.loads(line) for line in (study.folder / "journal.log").read_text().splitlines()]
-    ends = Counter(row["trial_id"] for row in rows if row["op_code"] == 6 and row["state"] in (1, 2, 3))
-    return [ends[number] for number in range(study.description.trials)]
-
-
-def assert_complete(study):
-    """Every trial has one end, which is the same in the journal and in the files."""
-    results = study.results()
-    assert {row["state"] for row in results} <= {"finished", "failed"}
-    assert told(study) == [1] * len(results)
-    for row, known in zip(results, study.study().get_trials()):
-        assert (known.value, known.params) == (row["value"], row["params"])
-        assert known.state.name == ("COMPLETE" if row["state"] == "finished" else "FAIL")
-    count = math.ceil(len(results) / study.description.population)
-    assert sorted(path.name for path in (study.folder / "populations").glob("[0-9]*")) == [
-        f"{number + 1:04}" for number in range(count)
-    ]
-
-
-def worker(study, *flags, **options):
-    words = [sys.executable, "-m", "spectral_rl.search", "work", study.folder, *flags]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-
-
-def ends_well(process):
-    out, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, out
-    return out
+from spectral_rl import search
+from spectral_rl.search._space import parse
 
 
 @pytest.fixture(scope="module")
@@ -119,113 +67,23 @@ def test_optuna_learns_from_values(tmp_path):
     assert low[1] < 6, low
 
 
+def written(study):
+    """When each file of a search was written, and how long it is."""
+    files = {path: path.stat() for path in study.folder.rglob("*") if path.is_file()}
+    return {path: (known.st_mtime_ns, known.st_size) for path, known in files.items()}
+
+
 def test_a_search_that_is_there_is_opened(done, capsys):
     again = tiny(done.folder)
     assert outcome(again) == outcome(done)
-    begun = time.monotonic()
+    # Nothing is left to do: no file is written, and nothing is said.
+    before = written(done)
     again.work()
-    assert time.monotonic() - begun < 5 and capsys.readouterr().err == ""
+    assert written(done) == before and capsys.readouterr().err == ""
     with pytest.raises(ValueError, match="holds another search.*frames is 600 there, and 700 is asked for"):
         tiny(done.folder, frames=700)
     with pytest.raises(ValueError, match="holds another search.*space"):
         tiny(done.folder, space={"learning_rate": "log:1e-5:1e-3"})
-
-
-def test_workers_share_a_search(done, tmp_path):
-    # Random proposals do not depend on values, so that it does not matter who comes when.
-    alone = tiny(tmp_path / "alone", sampler="random", trials=14, population=2).work(log=lambda line: None)
-    shared = tiny(tmp_path / "shared", sampler="random", trials=14, population=2)
-    outputs = [ends_well(process) for process in [worker(shared, "--quiet") for _ in range(3)]]
-    assert outcome(shared) == outcome(alone)
-    assert_complete(shared)
-    dones = Counter(number for out in outputs for number in re.findall(r"population (\d+) is done", out))
-    assert dones == {str(number): 1 for number in range(1, 8)}, outputs
-    # Each with Optuna's proposals, which then depend on who comes when.
-    shared = tiny(tmp_path / "tpe", trials=14, population=2)
-    for process in [worker(shared, "--quiet") for _ in range(2)]:
-        ends_well(process)
-    assert_complete(shared)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_killed_at_any_moment_it_goes_on(tmp_path, workers):
-    changes = {"trials": 9, "population": 2, "frames": 2_000, "checkpoint_seconds": 0.2}
-    changes["sampler"] = "tpe" if workers == 1 else "random"
-    whole = tiny(tmp_path / "whole", **changes).work(log=lambda line: None)
-    study = tiny(tmp_path / "killed", **changes)
-    chance, kills, output = random.Random(1), 0, ""
-    # A worker that dies with the journal's lock keeps others waiting; here not for 30 seconds.
-    program = "import sys; from spectral_rl.search import _journal, __main__; _journal._GRACE = 3; sys.exit(__main__.main())"
-    words = [sys.executable, "-c", program, "work", study.folder, "--quiet"]
-    for attempt in itertools.count():
-        processes = [
-            subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(workers)
-        ]
-        if attempt == 0:
-            # Whatever the machine's pace: the first kill comes while something is trained.
-            while not list(study.folder.glob("populations/*/run/run.toml")) and all(p.poll() is None for p in processes):
-                time.sleep(0.01)
-        else:
-            # Half of the kills come while they start, propose and tell; the longer it takes, the later they come.
-            time.sleep(chance.uniform(0.3, 1.5) if attempt % 2 else chance.uniform(1.0, 2.5 + 0.5 * attempt))
-        running = [process for process in processes if process.poll() is None]
-        for process in running:
-            process.kill()
-        kills += len(running)
-        for process in processes:
-            out, _ = process.communicate()
-            output += out
-            assert process.returncode in (0, -signal.SIGKILL), out
-        if len(running) < workers:
-            break
-        assert attempt < 60, output
-    ends_well(worker(study, "--quiet"))
-    assert kills >= 1
-    assert_complete(study)
-    assert outcome(study) == outcome(whole)
-
-
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, kind):
-    study = tiny(tmp_path / "s", trials=2, population=2, frames=50_000_000, log_frames=200)
-    process = worker(study, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    metrics = study.folder / "populations/0001/run/agents/trial-1-s2/metrics.csv"
-    end = time.monotonic() + 60
-    while not (metrics.exists() and metrics.stat().st_size > 500):
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.05)
-    # Twice, as schedulers do it.
-    process.send_signal(kind)
-    process.send_signal(kind)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted and saved" in out, out
-    run = study.folder / "populations/0001/run"
-    assert 'status = "interrupted"' in (run / "state.toml").read_text()
-    assert list((run / "checkpoints").iterdir())
-    assert [row["state"] for row in study.results()] == ["training", "training"]
-    assert "population 1: " in _shown(study)
-    assert told(study) == [0, 0]
-
-
-def test_a_worker_whose_run_is_anothers_waits_or_leaves(tmp_path):
-    study = tiny(tmp_path / "s", trials=2, population=2, frames=50_000_000)
-    busy = worker(study, "--quiet")
-    lock = study.folder / "populations/0001/run/checkpoints"
-    end = time.monotonic() + 60
-    while not lock.exists():
-        assert time.monotonic() < end and busy.poll() is None
-        time.sleep(0.05)
-    with pytest.raises(ValueError, match="a worker trains population 1: stop it first"):
-        study.give_up(1)
-    assert "others train what is left: population 1" in ends_well(worker(study, "--no-wait"))
-    waits = worker(study, "--quiet")
-    assert "waiting for others" in waits.stdout.readline()
-    waits.terminate()
-    out, _ = waits.communicate(timeout=60)
-    assert waits.returncode == 130, out
-    busy.terminate()
-    busy.communicate(timeout=60)
-    assert busy.returncode == 130
 
 
 def test_trials_fail_alone(tmp_path):
@@ -251,15 +109,15 @@ def test_trials_fail_alone(tmp_path):
     assert any("failed: " in line for line in lines)
     failed = next(row for row in study.results() if row["state"] == "failed")
     assert study.study().get_trials()[failed["trial"]].user_attrs["failed"] == failed["failed"]
-    shown = _shown(study)
-    assert "\nfailed:\n" in shown and failed["failed"] in shown
+    text = shown(study)
+    assert "\nfailed:\n" in text and failed["failed"] in text
 
 
 def test_no_trial_of_a_population_need_be_good(tmp_path):
     space = {"learning_rate": search.choice(1e29, 1e30)}
     study = tiny(tmp_path / "s", space=space, trials=2, population=2, seeds=1).work(log=lambda line: None)
     assert_complete(study)
-    assert study.best is None and "2 failed" in _shown(study)
+    assert study.best is None and "2 failed" in shown(study)
 
 
 def test_a_population_is_given_up(tmp_path):
@@ -268,7 +126,7 @@ def test_a_population_is_given_up(tmp_path):
     fixed = {key: value for key, value in SHORT.items() if key != "replay"}
     study = search.create(tmp_path / "s", task="catch-scale", space=space, frames=600, trials=3, population=2, **fixed)
     stuck = worker(study)
-    out, _ = stuck.communicate(timeout=60)
+    out, _ = stuck.communicate(timeout=PATIENCE)
     assert stuck.returncode == 2 and "memory" in out and "Traceback" not in out, out
     with pytest.raises(ValueError, match="no population 2: 1 have begun"):
         study.give_up(2)
@@ -284,7 +142,7 @@ def test_gymnasium_tasks_are_searched(tmp_path):
     study.work(log=lambda line: None)
     assert_complete(study)
     # The command that it prints for the best trial is a program.
-    line = _shown(study).splitlines()[-1].strip().replace("range(1001, 1011)", "range(1001, 1003)")
+    line = shown(study).splitlines()[-1].strip().replace("range(1001, 1011)", "range(1001, 1003)")
     program = f"import spectral_rl\n{line}\nprint(len(spectral_rl.Run('runs/trial-{study.best['trial']}').agents))"
     out = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert out.returncode == 0 and out.stdout.strip() == "2", out.stderr
@@ -311,20 +169,13 @@ def test_a_task_of_a_module_is_searched(tmp_path):
     assert "2 finished" in done.stdout and "env_kwargs={'length': 5}" in done.stdout
 
 
-def _shown(study):
-    words = [sys.executable, "-m", "spectral_rl.search", "show", study.folder]
-    done = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_it_is_shown(done, capsys, monkeypatch):
-    shown = _shown(done)
+    text = shown(done)
     monkeypatch.chdir(Path(__file__).parent)
     done.show()
-    assert capsys.readouterr().out == shown
-    assert "spectral on catch-scale, 600 frames, seeds 1, 2" in shown and "7 trials: 7 finished" in shown
-    table = [line.split() for line in shown.splitlines() if re.match(r" +\d", line)]
+    assert capsys.readouterr().out == text
+    assert "spectral on catch-scale, 600 frames, seeds 1, 2" in text and "7 trials: 7 finished" in text
+    table = [line.split() for line in text.splitlines() if re.match(r" +\d", line)]
     assert [int(row[0]) for row in table] == [row["trial"] for row in sorted(done.results(), key=lambda r: -r["value"])]
     words = [sys.executable, "-m", "spectral_rl.search", "show", done.folder, "--json"]
     rows = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
@@ -332,7 +183,7 @@ def test_it_is_shown(done, capsys, monkeypatch):
 
 
 def test_the_winner_is_trained_anew_by_the_command_that_it_prints(done, tmp_path):
-    line = _shown(done).splitlines()[-1]
+    line = shown(done).splitlines()[-1]
     words = shlex.split(line)
     assert words[0] == "spectral" and "1001..1010" in words
     words[words.index("--out") + 1] = str(tmp_path / "anew")
@@ -346,28 +197,6 @@ def test_the_winner_is_trained_anew_by_the_command_that_it_prints(done, tmp_path
         trained = spectral_rl.Run(done.folder / f"populations/{best['population']:04}/run").agent(agent.id)
         assert agent.episodes()["score"].tolist() == trained.episodes()["score"].tolist()
         assert {**agent.settings} == {**trained.settings}
-
-
-def test_what_the_journal_has_lost_is_entered_again(tmp_path):
-    study = tiny(tmp_path / "s", trials=3, population=2).work(log=lambda line: None)
-    journal = study.folder / "journal.log"
-    lines = journal.read_text().splitlines(keepends=True)
-    ends = [i for i, line in enumerate(lines) if json.loads(line)["op_code"] == 6 and json.loads(line)["state"] == 1]
-    del lines[ends[1]]
-    journal.write_text("".join(lines))
-    assert told(study) == [1, 0, 1]
-    before = outcome(study)
-    study.work(log=lambda line: None)
-    assert_complete(study)
-    assert outcome(study) == before
-
-
-def test_a_line_that_a_dying_worker_left_half_written_is_cut_off(tmp_path):
-    study = tiny(tmp_path / "s", trials=2, population=2)
-    with open(study.folder / "journal.log", "ab") as file:
-        file.write(b'{"op_code":6,"worker_id":"dead","tri')
-    study.work(log=lambda line: None)
-    assert_complete(study)
 
 
 def test_settings_that_a_gpu_wants_shared_are_searched_on_the_cpu(tmp_path):

@@ -10,9 +10,11 @@ import os
 import warnings
 from pathlib import Path
 
+from spectral_rl.search._lock import JournalLock
+
 FILE = "journal.log"
 _STUDY = "search"
-# Seconds after which the journal's lock is taken over from a worker that has died with it.
+# Seconds after which the journal's lock is taken over from a worker that has died, or seems to have died, with it.
 _GRACE = 30
 
 
@@ -43,43 +45,12 @@ def _quiet():
 
 
 def _storage(path):
-    """The journal's storage.
-
-    Its lock is a file that is created exclusively, which NFS has done safely since version 3, and so do Lustre, GPFS and local
-    disks. Optuna's other lock, a symbolic link, is for NFS of version 2; whether its owner has died cannot be seen where the
-    link's target has another path.
-    """
+    """The journal's storage."""
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
-
-    class Lock(JournalFileOpenLock):
-        """The lock, which cuts off a line that a writer who died left half-written: another after it would spoil the file."""
-
-        def acquire(self):
-            taken = super().acquire()
-            try:
-                _cut_half_line(path)
-            except BaseException:
-                self.release()
-                raise
-            return taken
+    from optuna.storages.journal import JournalFileBackend
 
     path = os.path.abspath(path)
-    return JournalStorage(JournalFileBackend(path, Lock(path, _GRACE)))
-
-
-def _cut_half_line(path):
-    with open(path, "rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end == 0:
-            return
-        file.seek(end - 1)
-        if file.read(1) == b"\n":
-            return
-        # Lines are short: one trial, one parameter.
-        start = max(end - 1_000_000, 0)
-        file.seek(start)
-        file.truncate(start + file.read().rfind(b"\n") + 1)
+    return JournalStorage(JournalFileBackend(path, JournalLock(path, _GRACE)))
 
 
 class Journal:

@@ -1,6 +1,7 @@
 """The populations of a search: one folder each, with its trials, their agents' files and the run."""
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -48,7 +49,8 @@ def built_aside(final):
             # Neither takes the place of a folder that has something in it; of two that do this at once, one fails.
             os.rename(building, final)
         except OSError as error:
-            if final.exists():
+            # An NFS client may still remember that there was no such folder; the server has answered the call itself.
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY) or final.exists():
                 raise FileExistsError(f"{final} is there already") from error
             raise
     finally:

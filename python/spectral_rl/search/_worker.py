@@ -47,7 +47,7 @@ class Worker:
                     if population is not None:
                         self._train(population, signals)
                 elif not left:
-                    self._tell_again(there)
+                    self._tidy_up(there)
                     return
                 elif not wait:
                     self._log(f"others train what is left: {_names(left)}")
@@ -97,6 +97,9 @@ class Worker:
                 try:
                     run = self._open(population, agents)
                     stack.callback(run.close)
+                    # Values are written by who holds the run: another worker may have done so since they were looked for.
+                    if population.values() is not None:
+                        return True
                     numbers = f"{trials[0]['number']} to {trials[-1]['number']}" if len(trials) > 1 else trials[0]["number"]
                     self._learn(run, f"population {population.number}: trials {numbers}", population.progress(), signals)
                 except (OSError, RuntimeError, ValueError) as error:
@@ -135,6 +138,9 @@ class Worker:
                         raise ValueError(f"a worker trains population {number}: stop it first") from None
                     # What keeps it from being trained must not keep it from being given up.
                     self._log(f"population {number} cannot be trained: {error}")
+                # A worker may have come to the end since its values were looked for.
+                if population.values() is not None:
+                    raise ValueError(f"population {number} is done already")
             for trial in trials:
                 self._journal.begin(trial["number"], trial["params"], self._description.space)
             failed = {"value": None, "scores": {}, "failed": f"given up: {reason}"}
@@ -149,8 +155,11 @@ class Worker:
             if row["failed"] is not None:
                 self._log(f"trial {row['number']} failed: {row['failed']}")
 
-    def _tell_again(self, populations):
-        """Enters into the journal what is missing there: a line is lost if the lock is taken from a worker that only slept."""
+    def _tidy_up(self, populations):
+        """Does what workers that were killed, or taken for dead, have left undone of populations that have their values.
+
+        A line of the journal may be lost if the lock is taken from a worker that only slept.
+        """
         known = self._journal.trials()
         for population in populations:
             rows = population.values()
@@ -158,6 +167,7 @@ class Worker:
                 if not known[trial["number"]].state.is_finished():
                     self._journal.begin(trial["number"], trial["params"], self._description.space)
                     self._tell([rows[trial["number"]]])
+            population.drop_checkpoints()
 
     def _open(self, population, agents):
         description = self._description
