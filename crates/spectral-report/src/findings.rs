@@ -31,9 +31,8 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
         (None, 1) => "one seed, so no interval".to_owned(),
         (None, count) => format!("{count} seeds that ended alike, so no interval"),
     };
-    let stopped = |row: &Row| {
-        stopped_words(task, &row.agent).map_or_else(String::new, |words| format!("; {words}"))
-    };
+    let stopped =
+        |row: &Row| stopped_words(task, &row.agent).map_or_else(String::new, |words| format!("; {words}"));
     let verb = if measured.len() > 1 { "has the highest mean score" } else { "has a mean score of" };
     let comma = if measured.len() > 1 { ", " } else { " " };
     sentences.push(format!(

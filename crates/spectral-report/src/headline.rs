@@ -87,7 +87,11 @@ fn result_of_one(task: &Task<'_>) -> String {
         (0, 1) => format!("{head}, but these seeds do not tell it from {}", level[0]),
         (0, _) => format!("{head}, but these seeds do not tell it from any of the others"),
         _ => {
-            format!("{head}, clearly above {}; these seeds do not tell it from {}", list(&below), list(&level))
+            format!(
+                "{head}, clearly above {}; these seeds do not tell it from {}",
+                list(&below),
+                list(&level)
+            )
         }
     }
 }
@@ -178,14 +182,8 @@ fn reservations(tasks: &[Task<'_>], by_name: bool) -> String {
     let always: [(Of<'_>, &str); 2] =
         [(&|task| !finished(task), "no seed has finished"), (&stopped, "seeds were stopped")];
     let unnamed: [(Of<'_>, &str); 3] = [
-        (
-            &|task| doubt(task, Learning::TooFewSeeds),
-            Learning::TooFewSeeds.doubt().unwrap_or_default(),
-        ),
-        (
-            &|task| doubt(task, Learning::TooFewEpisodes),
-            Learning::TooFewEpisodes.doubt().unwrap_or_default(),
-        ),
+        (&|task| doubt(task, Learning::TooFewSeeds), Learning::TooFewSeeds.doubt().unwrap_or_default()),
+        (&|task| doubt(task, Learning::TooFewEpisodes), Learning::TooFewEpisodes.doubt().unwrap_or_default()),
         (
             &|task| finished(task) && exploration::much(task).is_some(),
             "much was still explored at the end, which hides what was learned",

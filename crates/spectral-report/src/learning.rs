@@ -48,7 +48,8 @@ fn progress(task: &Task<'_>, agent: &Agent<'_>) -> Option<Progress> {
     let rise = first.and_then(|first| stats::cautious_difference(&row.per_seed, &first, LEVEL));
     Some(Progress {
         name: agent.name.clone(),
-        scores: ends.map(|(first, last)| format!("{} from {} to {}", agent.name, number(first), number(last))),
+        scores: ends
+            .map(|(first, last)| format!("{} from {} to {}", agent.name, number(first), number(last))),
         risen: rise.is_some_and(|interval| interval.low > 0.0),
         few: row.per_seed.len() < SEEDS_TO_SEE_LEARNING,
     })
@@ -101,10 +102,10 @@ pub(crate) fn warning(task: &Task<'_>) -> Option<String> {
         Learning::NotSeen => {
             let few = names(&|agent| agent.few)
                 .map_or_else(String::new, |names| format!(" Of {names} this says little: {unclear}."));
-            let unknown = names(&|agent| !agent.few && agent.scores.is_none()).map_or_else(
-                String::new,
-                |names| format!(" Of {names} it is not known, for want of episodes: {short}."),
-            );
+            let unknown = names(&|agent| !agent.few && agent.scores.is_none())
+                .map_or_else(String::new, |names| {
+                    format!(" Of {names} it is not known, for want of episodes: {short}.")
+                });
             Some(format!(
                 "No agent was seen to learn: none ends clearly above its own first twentieth of episodes{each}.{few}{unknown} \
                  {consequence}"

@@ -218,7 +218,10 @@ fn unless_it_may_rise(check: Check, task: &Task<'_>, worse: &str, claim: &Claim)
 fn unless_too_short(check: Check, task: &Task<'_>, behind: &str, decided: Verdict, claim: &Claim) -> Check {
     let short = trained(task, behind).is_some_and(|frames| frames < claim.min_frames);
     if short && check.verdict == decided {
-        return Check::new(Verdict::Undecided, format!("{} so far, and {behind} may still rise", check.reason));
+        return Check::new(
+            Verdict::Undecided,
+            format!("{} so far, and {behind} may still rise", check.reason),
+        );
     }
     check
 }

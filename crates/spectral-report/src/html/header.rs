@@ -153,8 +153,8 @@ pub(super) fn footer(tasks: &[Task<'_>]) -> String {
          (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
          hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
          speed.</p>\n<p>All intervals and bands are at 95%, over seeds. Those of means and of differences are the wider of the \
-         bootstrap’s (20,000 resamples) and Student’s or Welch’s t interval; those of probabilities are exact binomial ones, \
-         which hold with few seeds; bands of curves (1,000 resamples), of IQM and of several games together are the percentile \
+         bootstrap’s (20,000 resamples) and Student’s or Welch’s t interval; those of probabilities are binomial ones (Clopper \
+         and Pearson’s), which are wide enough for few seeds; bands of curves (1,000 resamples), of IQM and of several games together are the percentile \
          bootstrap’s, stratified by task. The generator is fixed, so the same runs give the same digits. “Clearly” in the result \
          and in the findings means at 95% for all pairs of agents on a task together (Holm’s method); each verdict stands for \
          itself, because its claim was fixed beforehand. Interquartile mean, probability of improvement and \

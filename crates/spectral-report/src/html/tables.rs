@@ -121,7 +121,7 @@ fn comparisons(task: &Task<'_>) -> String {
     }
     format!(
         "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}. Intervals are the wider of \
-         the bootstrap’s and Welch’s.</p>\n",
+         the bootstrap’s and Welch’s, each for one comparison by itself.</p>\n",
         escape(&first.agent),
         escape(&parts.join("; "))
     )
