@@ -173,6 +173,19 @@ pub struct Judgement {
     pub not_run: bool,
 }
 
+impl Judgement {
+    /// What a reader may stumble over: a clear verdict beside a probability of improvement that may be a half.
+    pub(crate) fn explanation(&self) -> Option<&'static str> {
+        let shows_probability =
+            matches!(self.claim.rule, Rule::HigherFinal { .. } | Rule::HigherOnTask { .. });
+        (shows_probability && !self.not_run && self.verdict != Verdict::Undecided).then_some(
+            "The verdict rests on the interval of the difference between the means. The probability of improvement only counts \
+             how often a seed of one agent ends above a seed of the other, so with few seeds its interval is wide even where \
+             all of them do.",
+        )
+    }
+}
+
 /// The claims about what was run, and those about what was not.
 pub(crate) fn judged_and_not_run(claims: &[Judgement]) -> (Vec<&Judgement>, Vec<&Judgement>) {
     claims.iter().partition(|judged| !judged.not_run)

@@ -74,13 +74,23 @@ pub(crate) fn short(task: &Task<'_>) -> String {
     }
 }
 
-/// A warning if agents acted largely at random to the end: what they learned does not show in their training scores.
-pub(crate) fn warning(task: &Task<'_>) -> Option<String> {
+/// The agents that acted largely at random to the end.
+fn largely_random<'t, 'a>(task: &'t Task<'a>) -> Vec<&'t Agent<'a>> {
     let much = |agent: &&Agent<'_>| {
         !agent.finished.is_empty() && final_epsilon(agent).is_some_and(|epsilon| epsilon >= MUCH)
     };
-    let named: Vec<&Agent<'_>> = task.agents.iter().filter(much).collect();
-    let highest = named.iter().filter_map(|agent| final_epsilon(agent)).reduce(f64::max)?;
+    task.agents.iter().filter(much).collect()
+}
+
+/// The highest ε at the end, if agents acted largely at random to the end.
+pub(crate) fn much(task: &Task<'_>) -> Option<String> {
+    largely_random(task).into_iter().filter_map(final_epsilon).reduce(f64::max).map(epsilon)
+}
+
+/// A warning if agents acted largely at random to the end: what they learned does not show in their training scores.
+pub(crate) fn warning(task: &Task<'_>) -> Option<String> {
+    let highest = much(task)?;
+    let named = largely_random(task);
     let who = match named.len() == task.agents.len() {
         true => String::new(),
         false => {
@@ -89,8 +99,7 @@ pub(crate) fn warning(task: &Task<'_>) -> Option<String> {
         }
     };
     Some(format!(
-        "At the end ε{who} was still {}: so many of the actions were random, and training scores hide what was learned. \
-         Train for longer, or see how the models play without exploration (spectral eval).",
-        epsilon(highest)
+        "At the end ε{who} was still {highest}: so many of the actions were random, and training scores hide what was learned. \
+         Train for longer, or see how the models play without exploration (spectral eval)."
     ))
 }

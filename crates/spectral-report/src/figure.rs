@@ -379,7 +379,9 @@ pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent
     let x = |value: f64| plot.at(value, plot.y.min).0;
     canvas.line((plot.left, y), (plot.right, y), Stroke::new(Paint::Rule, 1.0));
     if let (Some(low), Some(high)) = (row.low95, row.high95) {
-        canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
+        // With two or three seeds an interval may be far wider than all scores together, which the axis is made for.
+        let ends = [low, high].map(|value| x(value).clamp(plot.left, plot.right));
+        canvas.line((ends[0], y), (ends[1], y), Stroke::new(paint, 7.0).faded(0.28));
     }
     for run in &agent.unfinished {
         if let Some(value) = final_score(&run.episodes, run.frames) {
@@ -416,7 +418,7 @@ pub(crate) fn final_figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     };
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
     let caption = format!(
-        "Final score after {} frames: seeds (dots), mean (stroke), 95% bootstrap interval (bar).",
+        "Final score after {} frames: seeds (dots), mean (stroke), 95% interval (bar).",
         short_count(task.trained() as f64)
     );
     canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));

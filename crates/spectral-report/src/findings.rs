@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 use crate::analysis::{Agent, Task};
 use crate::exploration;
 use crate::format::{interval, list, number, short_count, thousands};
+use crate::learning;
 use crate::run::{AgentRun, AgentStatus, RunStatus};
-use crate::stats::{self, FEW_SEEDS, LEVEL};
+use crate::stats::FEW_SEEDS;
 use crate::summary::Row;
 use crate::td_verdict::last_errors;
 
 /// The TD percentage error that the paper calls the cusp of playing well.
 pub(crate) const CRUCIAL_PERCENT: f64 = 5.0;
-
-/// With fewer finished seeds than this, that no agent was seen to learn is about the seeds and not about the agents.
-const SEEDS_TO_SEE_LEARNING: usize = 3;
 
 fn seeds(count: usize) -> String {
     if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") }
@@ -28,39 +26,43 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
         return vec!["No seed has finished yet, so there is nothing to compare.".to_owned()];
     };
     let mean = |row: &Row| row.mean.map_or_else(String::new, number);
-    let spread = match (best.low95, best.high95) {
-        (Some(_), Some(_)) => format!(" (95% interval {})", interval(best.low95, best.high95)),
-        _ => " (one seed, so no interval)".to_owned(),
+    let certainty = match (best.low95, best.per_seed.len()) {
+        (Some(_), _) => format!("95% interval {}", interval(best.low95, best.high95)),
+        (None, 1) => "one seed, so no interval".to_owned(),
+        (None, count) => format!("{count} seeds that ended alike, so no interval"),
     };
+    let stopped =
+        |row: &Row| stopped_words(task, &row.agent).map_or_else(String::new, |words| format!("; {words}"));
     let verb = if measured.len() > 1 { "has the highest mean score" } else { "has a mean score of" };
     let comma = if measured.len() > 1 { ", " } else { " " };
     sentences.push(format!(
-        "After {} frames, {} {verb}{comma}{}{spread}.",
+        "After {} frames, {} {verb}{comma}{} ({certainty}{}).",
         short_count(task.trained() as f64),
         best.agent,
         mean(best),
+        stopped(best),
     ));
 
     let row_of = |name: &str| task.rows.iter().find(|row| row.agent == name);
-    let (mut above, mut below, mut level, mut unknown) = (vec![], vec![], vec![], vec![]);
+    let (mut above, mut below, mut level, mut almost, mut unknown) = (vec![], vec![], vec![], vec![], vec![]);
     for comparison in &task.comparisons {
-        let Some((agent, other)) = row_of(&comparison.agent).zip(row_of(&comparison.other)) else { continue };
-        let named = format!("{} ({})", other.agent, mean(other));
-        match stats::cautious_difference(&agent.per_seed, &other.per_seed, LEVEL) {
-            Some(interval) if interval.low > 0.0 => above.push(named),
-            Some(interval) if interval.high < 0.0 => below.push(named),
-            Some(_) => level.push(named),
+        let Some(other) = row_of(&comparison.other) else { continue };
+        let named = format!("{} ({}{})", other.agent, mean(other), stopped(other));
+        match comparison.low95.zip(comparison.high95) {
             None => unknown.push(named),
+            Some(_) if task.is_clear(&comparison.agent, &comparison.other) => above.push(named),
+            Some(_) if task.is_clear(&comparison.other, &comparison.agent) => below.push(named),
+            Some((low, high)) if low <= 0.0 && high >= 0.0 => level.push(named),
+            Some(_) => almost.push(named),
         }
     }
     if let Some(agent) = task.comparisons.first().and_then(|comparison| row_of(&comparison.agent)) {
-        let subject = format!("{} ({})", agent.agent, mean(agent));
-        let clear = "and the 95% interval of the difference is clear of zero";
+        let subject = format!("{} ({}{})", agent.agent, mean(agent), stopped(agent));
         if !above.is_empty() {
-            sentences.push(format!("{subject} lies above {}, {clear}.", list(&above)));
+            sentences.push(format!("{subject} lies clearly above {}.", list(&above)));
         }
         if !below.is_empty() {
-            sentences.push(format!("{subject} lies below {}, {clear}.", list(&below)));
+            sentences.push(format!("{subject} lies clearly below {}.", list(&below)));
         }
         if !level.is_empty() {
             sentences.push(format!(
@@ -68,15 +70,30 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
                 list(&level)
             ));
         }
+        if !almost.is_empty() {
+            sentences.push(format!(
+                "{subject} is not clearly different from {}: the 95% interval of the difference is clear of zero for a \
+                 comparison that was chosen beforehand, but not where every pair of agents may be looked at.",
+                list(&almost)
+            ));
+        }
         if !unknown.is_empty() {
             sentences.push(format!(
-                "{subject} and {} cannot be compared with confidence: an interval needs two finished seeds on both sides.",
+                "{subject} and {} cannot be compared with confidence: an interval needs three finished seeds on both sides, or \
+                 two that did not end alike.",
                 list(&unknown)
             ));
         }
     }
     sentences.extend(td_finding(task));
     sentences
+}
+
+/// How many of an agent's seeds its mean covers, if some were stopped: "3 of 5 seeds; 2 were stopped".
+pub(crate) fn stopped_words(task: &Task<'_>, name: &str) -> Option<String> {
+    let agent = task.agent(name).filter(|agent| agent.stopped() > 0)?;
+    let verb = if agent.stopped() == 1 { "was" } else { "were" };
+    Some(format!("{} of {} seeds; {} {verb} stopped", agent.finished.len(), agent.seeds(), agent.stopped()))
 }
 
 /// At how many of the player's scores the values of each agent's finished seeds were accurate in the end. Agents that do not learn the values of the
@@ -137,7 +154,7 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
             list(&others)
         ));
     }
-    notes.extend(unlearned_note(task));
+    notes.extend(learning::warning(task));
     notes.extend(exploration::warning(task));
     for agent in &task.agents {
         notes.extend(unfinished_note(task, agent));
@@ -169,8 +186,8 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
         .collect();
     if !few.is_empty() {
         notes.push(format!(
-            "Fewer than {FEW_SEEDS} finished seeds: {}. Bootstrap intervals from so few seeds are too narrow: \
-             read them as a rough guide.",
+            "Fewer than {FEW_SEEDS} finished seeds: {}. The bands of curves and the intervals of the IQM, which are the \
+             bootstrap's alone, are too narrow with so few: read them as a rough guide.",
             list(&few)
         ));
     }
@@ -190,77 +207,6 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
         notes.push(format!("These runs come from different versions of spectral: {}.", list(&versions)));
     }
     notes
-}
-
-/// Whether agents end above their own first scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Learning {
-    /// One does clearly, or their first scores are not known.
-    Seen,
-    /// None does.
-    NotSeen,
-    /// There are too few seeds to tell.
-    TooFewSeeds,
-}
-
-/// An agent that does not end clearly above its first scores: its name, both scores, and whether it has few seeds.
-struct Unlearned {
-    name: String,
-    scores: String,
-    few: bool,
-}
-
-/// The agents with finished seeds, if none of them ends clearly above its first scores; otherwise none.
-fn unlearned(task: &Task<'_>) -> Vec<Unlearned> {
-    let one = |agent: &Agent<'_>| -> Option<Unlearned> {
-        let row = task.row(&agent.name)?;
-        let first: Option<Vec<f64>> =
-            agent.finished.iter().map(|run| stats::first_score(&run.episodes, run.frames)).collect();
-        let first = first?;
-        let risen = stats::cautious_difference(&row.per_seed, &first, LEVEL)?.low > 0.0;
-        let scores = format!("{} from {} to {}", agent.name, number(stats::mean(&first)?), number(row.mean?));
-        let few = row.per_seed.len() < SEEDS_TO_SEE_LEARNING;
-        (!risen).then(|| Unlearned { name: agent.name.clone(), scores, few })
-    };
-    let finished = task.agents.iter().filter(|agent| !agent.finished.is_empty());
-    finished.map(one).collect::<Option<Vec<Unlearned>>>().unwrap_or_default()
-}
-
-/// Whether a task's agents were seen to learn.
-pub(crate) fn learning(task: &Task<'_>) -> Learning {
-    let agents = unlearned(task);
-    match agents.iter().all(|agent| agent.few) {
-        _ if agents.is_empty() => Learning::Seen,
-        true => Learning::TooFewSeeds,
-        false => Learning::NotSeen,
-    }
-}
-
-/// A warning if no agent ends above its first scores: final scores then do not compare what was learned.
-fn unlearned_note(task: &Task<'_>) -> Option<String> {
-    let agents = unlearned(task);
-    let each: Vec<String> = agents.iter().map(|agent| agent.scores.clone()).collect();
-    let each = list(&each);
-    let few: Vec<String> = agents.iter().filter(|agent| agent.few).map(|agent| agent.name.clone()).collect();
-    let consequence = "Comparisons of these final scores, and verdicts that rest on them, say little.";
-    let unclear = format!("with fewer than {SEEDS_TO_SEE_LEARNING} finished seeds, hardly any rise is clear");
-    match learning(task) {
-        Learning::Seen => None,
-        Learning::TooFewSeeds => Some(format!(
-            "Too few seeds to say whether any agent learned: {unclear}, and none is here from an agent's own first twentieth \
-             of episodes to its end ({each}). {consequence}"
-        )),
-        Learning::NotSeen => {
-            let partly = match few.is_empty() {
-                true => String::new(),
-                false => format!(" Of {} this says little: {unclear}.", list(&few)),
-            };
-            Some(format!(
-                "No agent was seen to learn: none ends clearly above its own first twentieth of episodes ({each}).{partly} \
-                 {consequence}"
-            ))
-        }
-    }
 }
 
 fn unfinished_note(task: &Task<'_>, agent: &Agent<'_>) -> Option<String> {

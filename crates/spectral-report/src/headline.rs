@@ -1,9 +1,10 @@
 //! The result in one sentence, for the top of a report.
 
 use crate::analysis::Task;
-use crate::findings::{Learning, learning};
+use crate::exploration;
+use crate::findings::stopped_words;
 use crate::format::{interval, list, number, short_count};
-use crate::stats::{self, LEVEL};
+use crate::learning::{Learning, learning};
 use crate::summary::Row;
 
 /// More tasks than this are counted, not named.
@@ -30,97 +31,172 @@ fn name_of(task: &Task<'_>, twice: bool) -> String {
     }
 }
 
-fn of_one(task: &Task<'_>) -> String {
-    let rows = measured(task);
-    let Some((best, others)) = rows.split_first() else {
-        return format!("No seed has finished on {} yet, so there is no result.", task.name);
-    };
-    let after = format!("After {} frames of {}", short_count(task.trained() as f64), task.name);
-    let score = best.mean.map_or_else(String::new, number);
-    let range = match (best.low95, best.high95) {
-        (Some(_), Some(_)) => format!("{score} ({})", interval(best.low95, best.high95)),
-        _ => format!("{score} (one seed)"),
-    };
-    if learning(task) == Learning::NotSeen {
-        return format!("{after}, no agent was seen to learn; {} ends highest, at {range}.", best.agent);
-    }
-    if others.is_empty() {
-        return format!("{after}, {} scores {range}.", best.agent);
-    }
-    let beaten = |other: &&&Row| clearly_above(best, other);
-    let below: Vec<String> = others.iter().filter(beaten).map(|row| row.agent.clone()).collect();
-    let level: Vec<String> = others.iter().filter(|row| !beaten(row)).map(|row| row.agent.clone()).collect();
-    let head = format!("{after}, {} scores highest, {range}", best.agent);
-    match (below.len(), level.len()) {
-        (_, 0) if below.len() == 1 => format!("{head}, clearly above {}.", below[0]),
-        (_, 0) => format!("{head}, clearly above the other {} agents.", below.len()),
-        (0, 1) => format!("{head}, but these seeds do not tell it from {}.", level[0]),
-        (0, _) => format!("{head}, but these seeds do not tell it from any of the others."),
-        _ => format!(
-            "{head}, clearly above {}; these seeds do not tell it from {}.",
-            list(&below),
-            list(&level)
-        ),
+/// An agent's name, and how many of its seeds its mean covers if some were stopped.
+fn named(task: &Task<'_>, row: &Row) -> String {
+    match stopped_words(task, &row.agent) {
+        Some(words) => format!("{} ({words})", row.agent),
+        None => row.agent.clone(),
     }
 }
 
-/// Whether the interval of the difference is clear of zero.
-fn clearly_above(best: &Row, other: &Row) -> bool {
-    stats::cautious_difference(&best.per_seed, &other.per_seed, LEVEL).is_some_and(|range| range.low > 0.0)
+fn of_one(task: &Task<'_>) -> String {
+    let mut parts = vec![result_of_one(task)];
+    let lost = task.rows.iter().filter(|row| row.mean.is_none() && stopped_words(task, &row.agent).is_some());
+    parts.extend(lost.map(|row| format!("{} has no final score", named(task, row))));
+    if !measured(task).is_empty() {
+        parts.extend(learning(task).doubt().map(str::to_owned));
+        parts.extend(
+            exploration::much(task)
+                .map(|epsilon| format!("at the end ε was still {epsilon}, which hides what was learned")),
+        );
+    }
+    format!("{}.", parts.join("; "))
+}
+
+fn result_of_one(task: &Task<'_>) -> String {
+    let rows = measured(task);
+    let Some((best, others)) = rows.split_first() else {
+        return format!("No seed has finished on {} yet, so there is no result", task.name);
+    };
+    let after = format!("After {} frames of {}", short_count(task.trained() as f64), task.name);
+    let score = best.mean.map_or_else(String::new, number);
+    let certainty = match (best.low95, best.per_seed.len()) {
+        (Some(_), _) => interval(best.low95, best.high95),
+        (None, 1) => "one seed".to_owned(),
+        (None, count) => format!("{count} seeds that ended alike"),
+    };
+    let stopped = stopped_words(task, &best.agent).map_or_else(String::new, |words| format!("; {words}"));
+    let range = format!("{score} ({certainty}{stopped})");
+    if learning(task) == Learning::NotSeen {
+        return format!("{after}, no agent was seen to learn; {} ends highest, at {range}", best.agent);
+    }
+    if others.is_empty() {
+        return format!("{after}, {} scores {range}", best.agent);
+    }
+    let beaten = |other: &&&Row| task.is_clear(&best.agent, &other.agent);
+    let below: Vec<String> = others.iter().filter(beaten).map(|row| named(task, row)).collect();
+    let level: Vec<String> = others.iter().filter(|row| !beaten(row)).map(|row| named(task, row)).collect();
+    let head = format!("{after}, {} scores highest, {range}", best.agent);
+    match (below.len(), level.len()) {
+        (_, 0) if below.len() == 1 => format!("{head}, clearly above {}", below[0]),
+        (_, 0) => {
+            let stopped = others.iter().any(|row| stopped_words(task, &row.agent).is_some());
+            let others = format!("the other {} agents", below.len());
+            format!("{head}, clearly above {}", if stopped { list(&below) } else { others })
+        }
+        (0, 1) => format!("{head}, but these seeds do not tell it from {}", level[0]),
+        (0, _) => format!("{head}, but these seeds do not tell it from any of the others"),
+        _ => {
+            format!(
+                "{head}, clearly above {}; these seeds do not tell it from {}",
+                list(&below),
+                list(&level)
+            )
+        }
+    }
+}
+
+/// The tasks on which one agent scores highest.
+struct Winner<'t> {
+    agent: &'t str,
+    /// Each of them with the score and what makes it doubtful.
+    won: Vec<String>,
+    /// On how many it lies clearly above all others.
+    clear: usize,
+    /// On how many no agent was seen to learn.
+    unlearned: usize,
 }
 
 /// The winners of several tasks: by name where there are few tasks, by number where there are many.
 fn of_several(tasks: &[Task<'_>]) -> String {
-    let mut winners: Vec<(&str, Vec<String>)> = Vec::new();
-    let mut silent = 0;
+    let mut winners: Vec<Winner<'_>> = Vec::new();
     let (mut contested, mut all_clear) = (false, true);
     for task in tasks {
         let rows = measured(task);
-        let Some((best, others)) = rows.split_first() else {
-            silent += 1;
-            continue;
-        };
+        let Some((best, others)) = rows.split_first() else { continue };
         let twice = tasks.iter().filter(|other| other.name == task.name).count() > 1;
-        let unclear = others.iter().any(|other| !clearly_above(best, other));
+        let learning = learning(task);
+        let clear = learning != Learning::NotSeen
+            && others.iter().all(|other| task.is_clear(&best.agent, &other.agent));
         contested |= !others.is_empty();
-        all_clear &= !unclear;
-        let score = best.mean.map_or_else(String::new, number);
-        let doubt = match learning(task) {
-            Learning::NotSeen => ", no learning seen",
-            _ if unclear => ", not clearly",
-            _ => "",
-        };
-        let won = format!("{} ({score}{doubt})", name_of(task, twice));
-        match winners.iter_mut().find(|(name, _)| *name == best.agent) {
-            Some((_, tasks)) => tasks.push(won),
-            None => winners.push((&best.agent, vec![won])),
+        all_clear &= clear;
+        let mut words = vec![best.mean.map_or_else(String::new, number)];
+        match learning {
+            Learning::NotSeen => words.push("no learning seen".to_owned()),
+            _ if !clear => words.push("not clearly".to_owned()),
+            _ => {}
         }
+        words.extend(learning.doubt().map(str::to_owned));
+        words.extend(exploration::much(task).map(|epsilon| format!("ε still {epsilon}")));
+        let stopped = stopped_words(task, &best.agent).map_or_else(String::new, |words| format!("; {words}"));
+        let won = format!("{} ({}{stopped})", name_of(task, twice), words.join(", "));
+        let place = winners.iter().position(|winner| winner.agent == best.agent).unwrap_or_else(|| {
+            winners.push(Winner { agent: &best.agent, won: Vec::new(), clear: 0, unlearned: 0 });
+            winners.len() - 1
+        });
+        let winner = &mut winners[place];
+        winner.won.push(won);
+        winner.clear += usize::from(clear && !others.is_empty());
+        winner.unlearned += usize::from(learning == Learning::NotSeen);
     }
-    winners.sort_by_key(|(_, tasks)| std::cmp::Reverse(tasks.len()));
-    let unfinished = match silent {
-        0 => String::new(),
-        1 => "; on one task no seed has finished".to_owned(),
-        count => format!("; on {count} tasks no seed has finished"),
-    };
     if winners.is_empty() {
         return format!(
             "No seed has finished on any of the {} tasks yet, so there is no result.",
             tasks.len()
         );
     }
-    let named = tasks.len() <= MOST_NAMED;
+    winners.sort_by_key(|winner| std::cmp::Reverse(winner.won.len()));
+    let by_name = tasks.len() <= MOST_NAMED;
+    let clearly = contested && all_clear;
     let each: Vec<String> = winners
         .iter()
-        .map(|(agent, won)| match named {
-            true => format!("{agent} on {}", list(won)),
-            false => format!("{agent} on {}", won.len()),
+        .map(|winner| match by_name {
+            true => format!("{} on {}", winner.agent, list(&winner.won)),
+            false => counted(winner, contested && !clearly),
         })
         .collect();
-    let clearly = if contested && all_clear { ", clearly above all others" } else { "" };
-    match named {
-        true => format!("Highest mean score: {}{clearly}{unfinished}.", list(&each)),
-        false => {
-            format!("Highest mean score, of {} tasks: {}{clearly}{unfinished}.", tasks.len(), list(&each))
+    let of = if by_name { String::new() } else { format!(", of {} tasks", tasks.len()) };
+    let clearly = if clearly { ", clearly above all others" } else { "" };
+    format!("Highest mean score{of}: {}{clearly}{}.", list(&each), reservations(tasks, by_name))
+}
+
+/// A winner of many tasks.
+fn counted(winner: &Winner<'_>, say_how_clearly: bool) -> String {
+    let mut words = Vec::new();
+    if say_how_clearly {
+        words.push(format!("{} clearly", winner.clear));
+    }
+    if winner.unlearned > 0 {
+        words.push(format!("{} with no learning seen", winner.unlearned));
+    }
+    let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+    format!("{} on {}{words}", winner.agent, winner.won.len())
+}
+
+/// What is doubtful on how many tasks. What stands beside each task that is named is not said again.
+fn reservations(tasks: &[Task<'_>], by_name: bool) -> String {
+    type Of<'f> = &'f dyn Fn(&Task<'_>) -> bool;
+    let finished = |task: &Task<'_>| !measured(task).is_empty();
+    let doubt = |task: &Task<'_>, kind: Learning| finished(task) && learning(task) == kind;
+    let stopped = |task: &Task<'_>| task.agents.iter().any(|agent| agent.stopped() > 0);
+    let always: [(Of<'_>, &str); 2] =
+        [(&|task| !finished(task), "no seed has finished"), (&stopped, "seeds were stopped")];
+    let unnamed: [(Of<'_>, &str); 3] = [
+        (&|task| doubt(task, Learning::TooFewSeeds), Learning::TooFewSeeds.doubt().unwrap_or_default()),
+        (&|task| doubt(task, Learning::TooFewEpisodes), Learning::TooFewEpisodes.doubt().unwrap_or_default()),
+        (
+            &|task| finished(task) && exploration::much(task).is_some(),
+            "much was still explored at the end, which hides what was learned",
+        ),
+    ];
+    let unnamed = if by_name { &[][..] } else { &unnamed };
+    let mut text = String::new();
+    for (of, words) in always.iter().chain(unnamed) {
+        match tasks.iter().filter(|task| of(task)).count() {
+            0 => {}
+            1 => text.push_str(&format!("; on one task {words}")),
+            count => text.push_str(&format!("; on {count} tasks {words}")),
         }
     }
+    text
 }

@@ -39,6 +39,7 @@ mod frozen_words;
 mod headline;
 mod html;
 mod human;
+mod learning;
 mod markdown;
 mod output;
 mod overview;

@@ -34,6 +34,7 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     }
     let (judged, not_run) = judged_and_not_run(&summary.claims);
     if !judged.is_empty() {
+        let explanation = judged.iter().find_map(|judged| judged.explanation());
         text.push_str(
             "## The paper beside our data\n\n| verdict | the paper | our data | why |\n|---|---|---|---|\n",
         );
@@ -56,6 +57,9 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
             .ok();
         }
         text.push('\n');
+        if let Some(words) = explanation {
+            writeln!(text, "{words}\n").ok();
+        }
     }
     if !not_run.is_empty() {
         writeln!(text, "{}\n", line(&missing(&not_run))).ok();
@@ -105,8 +109,10 @@ pub(crate) fn page(tasks: &[Task<'_>], summary: &ReportSummary, options: &Report
     let scores = frozen_words::scores_note(tasks);
     text.push_str(scores.as_deref().unwrap_or("Scores are of training episodes, exploration included."));
     text.push_str(
-        " Intervals and bands are 95% stratified bootstrap intervals over seeds, those of probabilities exact binomial ones; what is said of a difference, and every verdict, rests on the wider of the bootstrap’s and Student’s or Welch’s t \
-         interval. `report.html` beside this file has the same with interactive figures.\n",
+        " Intervals and bands are at 95%, over seeds: those of means and of differences, on which every verdict rests, the wider of \
+         the bootstrap’s and Student’s or Welch’s t interval; those of probabilities binomial ones; the others the \
+         bootstrap’s alone. “Clearly” in the result and in the findings is at 95% for all pairs of agents on a task together \
+         (Holm’s method). `report.html` beside this file has the same with interactive figures.\n",
     );
     text
 }

@@ -62,7 +62,8 @@ pub struct Row {
     pub finished: usize,
     /// Mean of `per_seed`.
     pub mean: Option<f64>,
-    /// Lower end of the 90% bootstrap interval of the mean; `None` below two seeds, as are the other ends.
+    /// Lower end of the mean's 90% interval ([`cautious_mean`](crate::stats::cautious_mean)); `None` with one seed and with two
+    /// that ended alike, as are the other ends.
     pub low90: Option<f64>,
     /// Upper end of the 90% interval.
     pub high90: Option<f64>,
@@ -105,8 +106,8 @@ pub struct Comparison {
     pub other: String,
     /// Mean of `agent` minus mean of `other`.
     pub difference: f64,
-    /// Lower end of the difference's 90% interval, the wider of the bootstrap's and Welch's; `None` if either agent has fewer
-    /// than two seeds.
+    /// Lower end of the difference's 90% interval, the wider of the bootstrap's and Welch's; `None` if either agent has one
+    /// seed, or two that ended alike.
     pub low90: Option<f64>,
     /// Upper end of the difference's 90% interval.
     pub high90: Option<f64>,

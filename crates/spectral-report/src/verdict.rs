@@ -36,7 +36,7 @@ fn judge_one(claim: &Claim, tasks: &[Task<'_>]) -> Judgement {
         return judgement("No data.".to_owned(), Verdict::Undecided, reason);
     };
     let ours = measured(task, tasks, claim);
-    let checks = match preconditions(task, claim) {
+    let checks = match preconditions(task, tasks, claim) {
         Err(reason) => return judgement(ours, Verdict::Undecided, reason),
         Ok(()) => checks(task, tasks, claim),
     };
@@ -142,8 +142,20 @@ fn score_of(task: &Task<'_>, name: &str) -> String {
     format!("{name} {} ({range}{seeds})", number(mean))
 }
 
+/// Why an agent with stopped seeds cannot be judged. Seeds are mostly stopped because they diverge, so those that are left are
+/// the better ones.
+fn stopped(task: &Task<'_>, name: &str) -> Option<String> {
+    let agent = task.agent(name).filter(|agent| agent.stopped() > 0)?;
+    let (count, all) = (agent.stopped(), agent.seeds());
+    let verb = if count == 1 { "was" } else { "were" };
+    Some(format!(
+        "{count} of {all} seeds of {name} {verb} stopped on {}; the others alone do not represent the agent.",
+        task.name
+    ))
+}
+
 /// The conditions without which nothing can be decided.
-fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
+fn preconditions(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Result<(), String> {
     for name in claim.agents() {
         if task.agent(name).is_none() {
             return Err(format!("{name} was not run on {}.", task.name));
@@ -152,6 +164,15 @@ fn preconditions(task: &Task<'_>, claim: &Claim) -> Result<(), String> {
         if count < 2 {
             let have = if count == 0 { "no finished seed" } else { "one finished seed only" };
             return Err(format!("{name} has {have}; an interval needs two."));
+        }
+        if let Some(reason) = stopped(task, name) {
+            return Err(reason);
+        }
+        if let Rule::HigherOnTask { than, .. } = &claim.rule {
+            let there = than.iter().filter_map(|other| longest(tasks, other));
+            if let Some(reason) = there.into_iter().find_map(|there| stopped(there, name)) {
+                return Err(reason);
+            }
         }
     }
     let resting: Vec<&str> = match &claim.rule {
@@ -190,6 +211,19 @@ fn unless_it_may_rise(check: Check, task: &Task<'_>, worse: &str, claim: &Claim)
         ),
         _ => check,
     }
+}
+
+/// What an agent has not reached decides nothing before the claim's frames, even if its curve has risen already: `behind` is
+/// the agent that would have to rise further for the check to come out otherwise.
+fn unless_too_short(check: Check, task: &Task<'_>, behind: &str, decided: Verdict, claim: &Claim) -> Check {
+    let short = trained(task, behind).is_some_and(|frames| frames < claim.min_frames);
+    if short && check.verdict == decided {
+        return Check::new(
+            Verdict::Undecided,
+            format!("{} so far, and {behind} may still rise", check.reason),
+        );
+    }
+    check
 }
 
 /// Mean scores of a run's episodes in each fifth of its frames.
@@ -240,35 +274,34 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
         Rule::HigherFinal { better, worse } => {
             for other in worse {
                 let check = higher(better, &scores(task, better), other, &scores(task, other));
+                let check = unless_too_short(check, task, better, Verdict::Differ, claim);
                 checks.push(unless_it_may_rise(check, task, other, claim));
             }
         }
         Rule::OnParFinal { better, worse, margin } => {
             for other in worse {
                 let check = on_par(better, &scores(task, better), other, &scores(task, other), *margin);
+                let check = unless_too_short(check, task, better, Verdict::Differ, claim);
                 checks.push(unless_it_may_rise(check, task, other, claim));
             }
         }
         Rule::SimilarFinal { agents, margin } => {
             for (k, one) in agents.iter().enumerate() {
                 for other in &agents[k + 1..] {
-                    checks.push(similar(one, &scores(task, one), other, &scores(task, other), *margin));
+                    let (first, second) = (scores(task, one), scores(task, other));
+                    let check = similar(one, &first, other, &second, *margin);
+                    let behind = if gap(&first, &second) < 0.0 { one } else { other };
+                    checks.push(unless_too_short(check, task, behind, Verdict::Differ, claim));
                 }
             }
         }
         Rule::FinalAbove { agents, value } | Rule::FinalBelow { agents, value } => {
             let above = matches!(claim.rule, Rule::FinalAbove { .. });
             for agent in agents {
-                let mut check = against_value(agent, &scores(task, agent), *value, above);
+                let check = against_value(agent, &scores(task, agent), *value, above);
                 // Scores rise with training: what has not been reached yet may still be.
-                let short = trained(task, agent).is_some_and(|frames| frames < claim.min_frames);
-                if short && !above && check.verdict == Verdict::Agree {
-                    check = Check::new(
-                        Verdict::Undecided,
-                        format!("{} so far, and may still rise", check.reason),
-                    );
-                }
-                checks.push(check);
+                let low = if above { Verdict::Differ } else { Verdict::Agree };
+                checks.push(unless_too_short(check, task, agent, low, claim));
             }
         }
         Rule::HigherOnTask { agents, than } => {
@@ -280,6 +313,7 @@ fn checks(task: &Task<'_>, tasks: &[Task<'_>], claim: &Claim) -> Vec<Check> {
                             let there_name = format!("on {other}");
                             let check =
                                 higher(&here, &scores(task, agent), &there_name, &scores(there, agent));
+                            let check = unless_too_short(check, task, agent, Verdict::Differ, claim);
                             unless_it_may_rise(check, there, agent, claim)
                         }
                         _ => Check::new(
@@ -303,7 +337,8 @@ fn range(interval: Interval) -> String {
 }
 
 fn no_interval(name: &str) -> Check {
-    Check::new(Verdict::Undecided, format!("{name} has too few seeds for an interval"))
+    let needed = "it takes three seeds, or two that did not end alike";
+    Check::new(Verdict::Undecided, format!("there is no interval for {name}: {needed}"))
 }
 
 fn gap(first: &[f64], second: &[f64]) -> f64 {

@@ -4,8 +4,8 @@
 mod synthetic;
 
 use spectral_report::stats::{
-    Interval, LEVEL, cautious_difference, cautious_mean, difference_interval, improvement_interval,
-    mean_interval, probability_of_improvement, stratified_interval,
+    Interval, LEVEL, cautious_difference, cautious_mean, clear_pairs, difference_interval,
+    improvement_interval, mean_interval, probability_of_improvement, stratified_interval,
 };
 use synthetic::Noise;
 
@@ -51,6 +51,44 @@ fn a_mean_is_missed_in_one_case_of_twenty_at_most() {
         });
         assert!(share <= MOST, "{seeds} seeds: {share}");
     }
+}
+
+#[test]
+fn one_of_several_equal_agents_is_called_better_in_one_case_of_twenty_at_most() {
+    for (agents, seeds) in [(2, 3), (4, 3), (5, 5)] {
+        let mut by_pairs = 0;
+        let share = error((agents * 10 + seeds) as u64, |noise| {
+            let groups: Vec<Vec<f64>> = (0..agents).map(|_| scores(noise, seeds, 5.0, 1.0, false)).collect();
+            let groups: Vec<&[f64]> = groups.iter().map(Vec::as_slice).collect();
+            let pairs = (0..agents).flat_map(|one| (0..one).map(move |other| (one, other)));
+            let clear = |(one, other): (usize, usize)| {
+                cautious_difference(groups[one], groups[other], LEVEL)
+                    .is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)
+            };
+            // Resampling takes time, and this is to show only that pairs by themselves would not do.
+            by_pairs += usize::from(agents == 5 && pairs.clone().any(clear));
+            !clear_pairs(&groups, LEVEL).is_empty()
+        });
+        assert!(share <= MOST, "{agents} agents with {seeds} seeds: {share}");
+        assert!(agents < 5 || by_pairs as f64 > 0.12 * TRIALS as f64, "{by_pairs}");
+    }
+}
+
+#[test]
+fn two_agents_are_compared_as_by_the_interval_of_their_difference() {
+    let mut noise = Noise::new(77);
+    let mut clear = 0;
+    for trial in 0..60 {
+        let first = scores(&mut noise, 4, 2.2, 1.0, trial % 2 == 0);
+        let second = scores(&mut noise, 3, 0.0, 1.0, false);
+        let interval = cautious_difference(&first, &second, LEVEL).unwrap();
+        let expected: &[(usize, usize)] = if interval.low > 0.0 { &[(0, 1)] } else { &[] };
+        assert_eq!(clear_pairs(&[&first, &second], LEVEL), expected, "{interval:?}");
+        clear += expected.len();
+    }
+    assert!((15..=50).contains(&clear), "{clear}: both kinds are tested");
+    let [low, high] = [[1.0, 1.0], [2.0, 2.0]];
+    assert_eq!(clear_pairs(&[&low, &high], LEVEL), [], "two that are equal have no known spread");
 }
 
 /// Pairs of distributions, and the probability that a draw of the first lies above one of the second (ties count half): alike,

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
 
-use spectral_report::stats::{LEVEL, improvement_interval, probability_of_improvement};
+use spectral_report::stats::{LEVEL, cautious_mean, improvement_interval, probability_of_improvement};
 use spectral_report::{Claim, ReportOptions, Rule, read_runs, write_report};
 
 /// Experiment, folder of its verdicts, folder of the scores that they rest on.
@@ -128,6 +128,59 @@ fn kept_probabilities_follow_from_kept_scores() {
     assert!(
         unlike.is_empty(),
         "improvement.csv says what does not follow from seeds.csv, below results/: {unlike:?}"
+    );
+}
+
+/// Folders whose tables of final scores are kept.
+const TABLES: [&str; 17] = [
+    "demo",
+    "quick",
+    "fig3",
+    "fig5",
+    "investor",
+    "mini-fig1",
+    "mini-fig3",
+    "mini-fig4",
+    "mini-fig5",
+    "mini-fig6",
+    "mini-fig7",
+    "mini-fig8",
+    "mini-encoding",
+    "mini-20-seeds/mini-encoding",
+    "mini-20-seeds/mini-fig3",
+    "mini-20-seeds/mini-fig7",
+    "mini-20-seeds/mini-fig8",
+];
+
+#[test]
+fn kept_intervals_of_means_follow_from_kept_scores() {
+    let Some(root) = repository() else { return };
+    let mut unlike = Vec::new();
+    for folder in TABLES {
+        let read = |name: &str| fs::read_to_string(root.join("results").join(folder).join(name)).unwrap();
+        let mut scores: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+        for line in read("seeds.csv").lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let key = (fields[0].to_owned(), fields[3].to_owned());
+            scores
+                .entry(key)
+                .or_default()
+                .extend(fields[9].parse::<f64>().ok().filter(|_| fields[5] == "finished"));
+        }
+        for line in read("final.csv").lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let own = &scores[&(fields[0].to_owned(), fields[3].to_owned())];
+            let ends = [0.90, LEVEL].map(|level| cautious_mean(own, level).unwrap());
+            let ends = ends.iter().flat_map(|interval| [interval.low, interval.high]);
+            let kept = fields[7..11].iter().map(|field| field.parse::<f64>().unwrap());
+            if ends.zip(kept).any(|(ours, kept)| (ours - kept).abs() > 1e-9 * ours.abs().max(1.0)) {
+                unlike.push(format!("{folder}: {line}"));
+            }
+        }
+    }
+    assert!(
+        unlike.is_empty(),
+        "final.csv says what does not follow from seeds.csv, below results/: {unlike:?}"
     );
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use spectral_report::{
     Claim, ReferenceScores, ReportOptions, ReportSummary, read_runs, text_table, write_report,
 };
-use synthetic::{member, write_run};
+use synthetic::{End, member, write_run};
 
 const FRAMES: u64 = 40_000;
 
@@ -107,6 +107,119 @@ fn a_result_without_learning_says_so_first() {
     write(root.path(), "pong-mini", &[("spectral", -10.0), ("popart", -10.5)]);
     let (summary, ..) = report(root.path(), ReportOptions::default());
     assert!(summary.headline.contains("no agent was seen to learn;"), "{}", summary.headline);
+}
+
+#[test]
+fn many_tasks_are_counted_with_how_many_are_clear() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "one", &[("spectral", 15.0), ("popart", -5.0)]);
+    for task in ["two", "three", "four"] {
+        write(root.path(), task, &[("spectral", 15.0), ("popart", 14.99)]);
+    }
+    write(root.path(), "five", &[("spectral", -10.0), ("popart", -10.0), ("clipped", -9.9)]);
+    let (summary, ..) = report(root.path(), ReportOptions::default());
+    let words = &summary.headline;
+    assert!(words.starts_with("Highest mean score, of 5 tasks: "), "{words}");
+    let winners = |agent: &str| {
+        let rows = summary.tasks.iter().filter(|task| task.task != "five").map(|task| &task.rows[0]);
+        rows.filter(|row| row.agent == agent).count()
+    };
+    assert!(words.contains(&format!("spectral on {} (1 clearly)", winners("spectral"))), "{words}");
+    assert!(words.contains("(0 clearly, 1 with no learning seen)"), "{words}");
+    assert!(!words.contains("above all others"));
+}
+
+#[test]
+fn seeds_that_were_stopped_are_in_the_result() {
+    let root = tempfile::tempdir().unwrap();
+    let run = |task: &str, stopped: &[(&str, usize)]| {
+        let mut members: Vec<_> = [("spectral", 15.0), ("popart", 0.0), ("lost", 0.0)]
+            .into_iter()
+            .flat_map(|(agent, end)| seeds(agent, 5, end))
+            .collect();
+        for (agent, count) in stopped {
+            let stopped = members.iter_mut().filter(|member| member.agent == *agent).take(*count);
+            stopped.for_each(|member| (member.end, member.reached) = (End::Stopped, 20_000));
+        }
+        write_run(&root.path().join("runs").join(task), task, FRAMES, false, &members);
+    };
+    run("pong-mini", &[("spectral", 2), ("popart", 1), ("lost", 5)]);
+    let (summary, ..) = report(root.path(), ReportOptions::default());
+    let words = &summary.headline;
+    assert!(
+        words.contains("; 3 of 5 seeds; 2 were stopped), clearly above popart (4 of 5 seeds; 1 was stopped)"),
+        "{words}"
+    );
+    assert!(words.ends_with("; lost (0 of 5 seeds; 5 were stopped) has no final score."), "{words}");
+    let findings = summary.tasks[0].findings.join(" ");
+    assert!(
+        findings.contains("; 3 of 5 seeds; 2 were stopped)") && findings.contains("; 4 of 5 seeds; 1 was"),
+        "{findings}"
+    );
+    run("2048", &[]);
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    assert!(words.contains("pong-mini (1") && words.contains("; 3 of 5 seeds; 2 were stopped)"), "{words}");
+    assert!(words.ends_with("; on one task seeds were stopped."), "{words}");
+}
+
+#[test]
+fn too_few_seeds_and_much_exploration_are_in_the_result() {
+    let root = tempfile::tempdir().unwrap();
+    let run = |task: &str, count: u64, epsilon: &str| {
+        let members: Vec<_> = [("spectral", 6.0), ("popart", 5.0)]
+            .into_iter()
+            .flat_map(|(agent, end)| {
+                (1..=count).map(move |seed| member(agent, seed, (10.0, end, 9e3), 1.0, FRAMES))
+            })
+            .collect();
+        let folder = root.path().join("runs").join(task);
+        write_run(&folder, task, FRAMES, false, &members);
+        for member in &members {
+            let path = folder.join(format!("agents/{}-s{}/metrics.csv", member.agent, member.seed));
+            fs::write(path, format!("frame,updates,saturated,epsilon\n{FRAMES},9,0,{epsilon}\n")).unwrap();
+        }
+    };
+    let few = "too few seeds to say whether any agent learned";
+    run("pong-mini", 2, "0.05");
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    assert!(words.ends_with(&format!("; {few}.")), "{words}");
+    run("pong-mini", 1, "0.574");
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    let explored = "at the end ε was still 0.574, which hides what was learned.";
+    assert!(words.ends_with(&format!("; {few}; {explored}")), "{words}");
+    run("2048", 2, "0.574");
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    assert_eq!(words.matches(&format!("{few}, ε still 0.574)")).count(), 2, "{words}");
+    for task in ["three", "four", "five"] {
+        run(task, 2, "0.3");
+    }
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    assert!(words.contains(&format!("; on 5 tasks {few}; on 5 tasks much was still explored")), "{words}");
+}
+
+/// Three agents with three seeds each. The first lies above the second clearly, if these two were chosen beforehand.
+#[test]
+fn clearly_is_said_with_all_pairs_in_mind() {
+    let root = tempfile::tempdir().unwrap();
+    let group = |agent: &'static str, centre: f64| {
+        (1..=3).map(move |seed| member(agent, seed, (-10.0, centre + seed as f64, 9e3), 0.0, FRAMES))
+    };
+    let mut members: Vec<_> = group("spectral", 12.6).chain(group("popart", 10.0)).collect();
+    write_run(&root.path().join("runs/run"), "pong-mini", FRAMES, false, &members);
+    let (summary, ..) = report(root.path(), ReportOptions::default());
+    assert!(summary.headline.ends_with(", clearly above popart."), "{}", summary.headline);
+    assert!(summary.tasks[0].findings.join(" ").contains("lies clearly above popart"));
+    members.extend(group("clipped", 10.0));
+    write_run(&root.path().join("runs/run"), "pong-mini", FRAMES, false, &members);
+    let (summary, page, _) = report(root.path(), ReportOptions::default());
+    let words = &summary.headline;
+    assert!(words.ends_with(", but these seeds do not tell it from any of the others."), "{words}");
+    let findings = summary.tasks[0].findings.join(" ");
+    assert!(
+        findings.contains("is not clearly different from") && findings.contains("every pair of agents"),
+        "{findings}"
+    );
+    assert!(page.contains("“Clearly” holds at 95% for all pairs of agents on a task together."));
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn rows_hold_finished_seeds_only_and_words_follow_the_numbers() {
     assert!(against("compressed").low90.unwrap() > 0.0);
     let words = pong.findings.join(" ");
     assert!(words.contains("clipped has the highest mean score"), "{words}");
-    assert!(words.contains("lies below clipped") && words.contains("lies above popart"), "{words}");
+    assert!(words.contains("lies clearly below clipped"), "{words}");
     let accurate = pong.findings.iter().find(|finding| finding.starts_with("Player's scores")).unwrap();
     assert!(accurate.contains("popart at") && !accurate.contains("clipped"), "{accurate}");
     assert!(pong.warnings.iter().all(|warning| !warning.contains("seen to learn")), "{:?}", pong.warnings);
@@ -341,6 +341,61 @@ fn where_nobody_learns_the_reader_is_told() {
     for count in [3, 5] {
         assert!(!warnings(6.0, count).contains("fewer than 3 finished seeds"));
     }
+}
+
+/// An agent of which nothing is known has not learned for the others.
+#[test]
+fn an_agent_that_cannot_be_judged_hides_no_warning() {
+    let root = tempfile::tempdir().unwrap();
+    let warnings = |name: &str, groups: &[(&'static str, u64)], frames: u64| {
+        let seeds = groups.iter().flat_map(|(agent, count)| (1..=*count).map(move |seed| (*agent, seed)));
+        let population: Vec<_> =
+            seeds.map(|(agent, seed)| member(agent, seed, (10.0, 6.0, 4e3), 1.0, frames)).collect();
+        let run = root.path().join(name);
+        write_run(&run, "pong-mini", frames, false, &population);
+        let runs = read_runs(&[run]).unwrap();
+        write_report(&runs, &options(&root.path().join("report"))).unwrap().tasks[0].warnings.join(" ")
+    };
+    let mixed = warnings("mixed", &[("popart", 5), ("spectral", 1)], 100_000);
+    assert!(
+        mixed.contains("No agent was seen to learn") && mixed.contains("Of spectral this says little"),
+        "{mixed}"
+    );
+    let lone = warnings("lone", &[("spectral", 1)], 100_000);
+    assert!(lone.contains("Too few seeds to say whether any agent learned"), "{lone}");
+    let short = warnings("short", &[("spectral", 4)], 9_000);
+    assert!(short.contains("Too few episodes to say whether any agent learned"), "{short}");
+}
+
+/// One mean has one interval, the cautious one, wherever it stands.
+#[test]
+fn a_mean_has_the_same_interval_everywhere() {
+    let root = tempfile::tempdir().unwrap();
+    let seeds = [4.0, 7.0, 9.0].into_iter().enumerate();
+    let population: Vec<_> =
+        seeds.map(|(seed, to)| member("spectral", seed as u64, (-10.0, to, 4e3), 0.1, 100_000)).collect();
+    write_run(&root.path().join("run"), "pong-mini", 100_000, false, &population);
+    let claim = "[[claim]]\ntext = \"It passes zero.\"\ntask = \"pong-mini\"\nkind = \"final_above\"\n\
+                 agents = [\"spectral\"]\nvalue = 0\n";
+    let claims = spectral_report::Claim::from_toml(claim, "claims").unwrap();
+    let runs = read_runs(&[root.path().join("run")]).unwrap();
+    let options = ReportOptions { claims, ..options(&root.path().join("report")) };
+    let summary = write_report(&runs, &options).unwrap();
+    let row = &summary.tasks[0].rows[0];
+    for (level, low, high) in [(0.95, row.low95, row.high95), (0.90, row.low90, row.high90)] {
+        let cautious = spectral_report::stats::cautious_mean(&row.per_seed, level).unwrap();
+        assert_eq!((low, high), (Some(cautious.low), Some(cautious.high)));
+    }
+    // Student's interval of these three is 0.4 to 12.9, the bootstrap's 4 to 9.
+    let judged = &summary.claims[0];
+    let range = judged.reason.split("95% interval ").nth(1).unwrap().split(')').next().unwrap();
+    assert!(range.starts_with("0.") && range.contains(" to 1"), "{range}");
+    let page = fs::read_to_string(&summary.html).unwrap();
+    let table = text_table(&summary);
+    for text in [&summary.headline, &summary.tasks[0].findings[0], &judged.ours, &table] {
+        assert!(text.contains(range), "{range} is not in {text}");
+    }
+    assert!(page.contains(&format!("data-name=\"interval\">{range}<")));
 }
 
 /// One run of one agent with one seed.

@@ -218,15 +218,15 @@ fn a_failure_is_followed_by_what_to_do() {
     for error in [&lost, &full] {
         says(&trainer, error, &[name, "is whole", &resume, "goes on from there"]);
     }
-    // A newer file that was passed over must be passed over again.
+    // Who went back to an older one need not choose it again: it is the newest now, also beside a newer file that was passed over.
     let folder = scratch.0.join("checkpoints");
     std::fs::write(folder.join("00000002.checkpoint"), "damaged").unwrap();
     drop(trainer);
     let first = folder.join("00000001.checkpoint");
     let how = Resumption { frames: Some(400), threads: 1, checkpoint: Some(&first), ..Resumption::default() };
     let trainer = Trainer::resume(&scratch.0, &Registry::default(), how).unwrap();
-    let choice = format!("--checkpoint {}`", first.display());
-    says(&trainer, &lost, &["00000001.checkpoint, is whole", &choice]);
+    says(&trainer, &lost, &["00000003.checkpoint, is whole", &resume, "goes on from there"]);
+    assert!(!trainer.how_to_go_on(&lost).contains("--checkpoint"));
 }
 
 /// The largest card that there is, and one that others have filled; the machine's own memory is as it is.

@@ -46,6 +46,8 @@ pub(crate) struct Task<'a> {
     pub both_models: bool,
     pub agents: Vec<Agent<'a>>,
     pub rows: Vec<Row>,
+    /// Pairs of agents of which the first ends clearly above the second, all pairs of the task considered.
+    clear: Vec<(String, String)>,
     pub comparisons: Vec<Comparison>,
     pub improvements: Vec<Improvement>,
     pub profile: Option<Profile>,
@@ -95,6 +97,11 @@ impl Task<'_> {
         self.rows.iter().find(|row| row.agent == name)
     }
 
+    /// Whether an agent ends clearly above another ([`stats::clear_pairs`]).
+    pub(crate) fn is_clear(&self, agent: &str, above: &str) -> bool {
+        self.clear.iter().any(|(higher, lower)| higher == agent && lower == above)
+    }
+
     pub(crate) fn grid(&self, clock: Clock) -> &[u64] {
         match clock {
             Clock::Frames => &self.grid,
@@ -106,6 +113,11 @@ impl Task<'_> {
 impl<'a> Agent<'a> {
     pub(crate) fn seeds(&self) -> usize {
         self.finished.len() + self.unfinished.len()
+    }
+
+    /// Seeds that were taken out of training, mostly because they diverged.
+    pub(crate) fn stopped(&self) -> usize {
+        self.unfinished.iter().filter(|run| run.status == AgentStatus::Stopped).count()
     }
 
     /// The largest number of seeds in any point of the mean curve.
@@ -196,6 +208,7 @@ fn analyse_task<'a>(
         protocol: runs[0].protocol.clone(),
         frames: planned,
         frames_per_step: runs[0].frames_per_step,
+        clear: scores::clear(&rows),
         comparisons: scores::compare(&rows, baseline),
         improvements: scores::improvements(&rows, baseline),
         profile: scores::task_profile(&rows),

@@ -26,8 +26,8 @@ pub(crate) struct ProfileLine {
 pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
     let per_seed: Vec<f64> =
         agent.finished.iter().filter_map(|run| stats::final_score(&run.episodes, run.frames)).collect();
-    let at90 = stats::mean_interval(&per_seed, 0.90);
-    let at95 = stats::mean_interval(&per_seed, LEVEL);
+    let at90 = stats::cautious_mean(&per_seed, 0.90);
+    let at95 = stats::cautious_mean(&per_seed, LEVEL);
     let tasks = [per_seed];
     let iqm95 = stats::stratified_interval(&tasks, stats::interquartile_mean, LEVEL);
     let iqm = stats::interquartile_mean(&tasks);
@@ -52,6 +52,13 @@ pub(super) fn final_row(agent: &Agent<'_>, human: Option<&HumanScore>) -> Row {
         per_seed,
         random_baseline: human.map(|human| human.random),
     }
+}
+
+/// Pairs of agents of which the first ends clearly above the second.
+pub(super) fn clear(rows: &[Row]) -> Vec<(String, String)> {
+    let groups: Vec<&[f64]> = rows.iter().map(|row| row.per_seed.as_slice()).collect();
+    let name = |place: usize| rows[place].agent.clone();
+    stats::clear_pairs(&groups, LEVEL).into_iter().map(|(one, other)| (name(one), name(other))).collect()
 }
 
 /// The baseline, or the best agent if there is none, and the others.

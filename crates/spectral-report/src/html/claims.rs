@@ -20,11 +20,14 @@ pub(super) fn section(claims: &[Judgement]) -> String {
             text,
             "<article class=\"claim {word}\" data-verdict=\"{word}\">\n<p class=\"verdict\">{word}</p>\n\
              <div class=\"theirs\"><h4>The paper</h4><p>{}</p><p class=\"source\">{}</p></div>\n\
-             <div class=\"ours\"><h4>Our data</h4><p>{}</p></div>\n<p class=\"why\">{}</p>\n</article>",
+             <div class=\"ours\"><h4>Our data</h4><p>{}</p></div>\n<p class=\"why\">{}</p>\n{}</article>",
             escape(&judged.claim.text),
             source(judged),
             escape(&judged.ours),
-            escape(&judged.reason)
+            escape(&judged.reason),
+            judged
+                .explanation()
+                .map_or_else(String::new, |words| format!("<p class=\"caption\">{}</p>\n", escape(words)))
         )
         .ok();
     }

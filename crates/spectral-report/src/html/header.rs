@@ -152,12 +152,14 @@ pub(super) fn footer(tasks: &[Task<'_>]) -> String {
         "<footer>\n<p>{scores} Frames are emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \
          (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
          hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
-         speed.</p>\n<p>Intervals and bands: 95%, stratified percentile bootstrap over seeds, 20,000 resamples (1,000 for curves) with a fixed \
-         generator, so the same runs give the same digits; those of probabilities are exact binomial ones, which hold with few \
-         seeds; what is said of a difference, and every verdict, rests on the wider \
-         of the bootstrap’s and Student’s or Welch’s t interval. Interquartile mean, probability of improvement and \
-         performance profiles as defined by Agarwal and others (2021). Seeds that were stopped or have not finished are \
-         drawn for themselves and enter no mean: a cross marks the end of one that was stopped, a ring one that may go \
-         on.</p>\n</footer>\n"
+         speed.</p>\n<p>All intervals and bands are at 95%, over seeds. Those of means and of differences are the wider of the \
+         bootstrap’s (20,000 resamples) and Student’s or Welch’s t interval; those of probabilities are binomial ones (Clopper \
+         and Pearson’s), which are wide enough for few seeds; bands of curves (1,000 resamples), of IQM and of several games together are the percentile \
+         bootstrap’s, stratified by task. The generator is fixed, so the same runs give the same digits. “Clearly” in the result \
+         and in the findings means at 95% for all pairs of agents on a task together (Holm’s method); each verdict stands for \
+         itself, because its claim was fixed beforehand. Interquartile mean, probability of improvement and \
+         performance profiles as defined by Agarwal and others (2021). Curves of seeds that were stopped or have not finished \
+         are drawn separately, and these seeds are not part of any mean: a cross marks where a seed was stopped, a ring how far \
+         one has come that may go on.</p>\n</footer>\n"
     )
 }

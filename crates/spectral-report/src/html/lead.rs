@@ -12,7 +12,7 @@ use crate::summary::ReportSummary;
 pub(super) fn headline(tasks: &[Task<'_>], summary: &ReportSummary) -> String {
     format!(
         "<p class=\"headline\">{}</p>\n<p class=\"caption\">Final scores, means over seeds. Every interval, bar and band on this \
-         page is at 95%.</p>\n{}",
+         page is at 95%. “Clearly” holds at 95% for all pairs of agents on a task together.</p>\n{}",
         escape(&summary.headline),
         sources(tasks, summary)
     )

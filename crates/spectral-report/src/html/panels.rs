@@ -66,7 +66,7 @@ pub(super) fn comparison(task: &Task<'_>) -> String {
     text.push_str(
         "<p class=\"caption\">Performance profile: the share of seeds whose final score lies above a given score; \
          the curve further to the right is better. Probability of improvement: how likely a seed of one agent is to \
-         beat a seed of another; 50% is a coin’s toss. Bands and bars are exact intervals, which hold with few seeds too.</p>\n",
+         beat a seed of another; 50% is a coin’s toss. Bands and bars are binomial intervals, which are wide enough for few seeds.</p>\n",
     );
     text.push_str("<div class=\"panels\">\n<div><h4 class=\"plain\">Share of seeds above a score</h4>\n");
     let style = |name: &str| task.agent(name).map(|agent| agent.style);

@@ -35,7 +35,7 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
     writeln!(
         text,
         "<p class=\"caption\">Mean of the episodes that end in the last tenth of each seed’s frames, then over \
-         seeds. Dots are seeds, the stroke is the mean, the bar its bootstrap interval; rings are unfinished \
+         seeds. Dots are seeds, the stroke is the mean, the bar its interval, which may go on beyond the edge; rings are unfinished \
          seeds where they stand. IQM is the interquartile mean over seeds.{}{}{symlog}</p>",
         note.map_or_else(String::new, |note| format!(" {}", escape(&note))),
         if normalised { " Human: 0% is random play, 100% a professional human tester." } else { "" }
@@ -121,7 +121,7 @@ fn comparisons(task: &Task<'_>) -> String {
     }
     format!(
         "<p class=\"caption\" style=\"margin-top:10px\">Difference of means, {} minus each: {}. Intervals are the wider of \
-         the bootstrap’s and Welch’s.</p>\n",
+         the bootstrap’s and Welch’s, each for one comparison by itself.</p>\n",
         escape(&first.agent),
         escape(&parts.join("; "))
     )

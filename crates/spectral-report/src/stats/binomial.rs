@@ -16,8 +16,10 @@ fn beta_quantile(a: f64, b: f64, share: f64) -> f64 {
 
 /// Clopper and Pearson's interval of a probability that came true in `share` of so many `trials`; `None` of no trials.
 ///
-/// It holds the truth in at least `level` of all cases, whatever the number of trials. The share need not be a whole number of
-/// trials: ties count half.
+/// Where the successes are a whole number, it holds the truth in at least `level` of all cases, whatever the number of trials.
+/// The share need not make a whole number, because ties count half and all pairs of seeds are averaged: the same formula then
+/// lies between the intervals of the neighbouring numbers, and nothing is proven. The tests of `tests/coverage.rs` find that it
+/// holds there too.
 ///
 /// ```
 /// let all_of_three = spectral_report::stats::binomial_interval(1.0, 3, 0.95).unwrap();

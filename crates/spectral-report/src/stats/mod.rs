@@ -8,6 +8,7 @@ use crate::run::Episode;
 
 mod aggregate;
 mod binomial;
+mod pairs;
 mod student;
 
 pub use aggregate::{
@@ -15,6 +16,7 @@ pub use aggregate::{
     probability_of_improvement, profile_band, stratified_interval,
 };
 pub use binomial::{binomial_interval, improvement_interval};
+pub use pairs::clear_pairs;
 pub use student::{cautious_difference, cautious_mean, t_critical, t_interval, welch_interval};
 
 /// Momentum of the moving average over episodes, as the paper's authors draw their curves.
@@ -187,13 +189,18 @@ pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
 /// Percentile bootstrap interval of mean(first) − mean(second), each resampled for itself; `None` if either has
 /// fewer than two values.
 pub fn difference_interval(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+    difference_resamples(first, second).map(|differences| central(differences, level))
+}
+
+/// The differences of resampled means; `None` if either side has fewer than two values.
+fn difference_resamples(first: &[f64], second: &[f64]) -> Option<Vec<f64>> {
     if first.len() < 2 || second.len() < 2 {
         return None;
     }
     let mut generator = Generator::new(RESAMPLING_SEED);
     let first = bootstrap_means(first, TABLE_RESAMPLES, &mut generator);
     let second = bootstrap_means(second, TABLE_RESAMPLES, &mut generator);
-    Some(central(first.iter().zip(&second).map(|(a, b)| a - b).collect(), level))
+    Some(first.iter().zip(&second).map(|(a, b)| a - b).collect())
 }
 
 /// The interval of the mean at one point of a curve: as [`mean_interval`], from fewer resamples, because a figure has many

@@ -1,6 +1,6 @@
 //! Student's t intervals, which are wide enough for few seeds, where bootstrap intervals are too narrow.
 
-use super::{Interval, difference_interval, mean, mean_interval};
+use super::{Interval, difference_interval, difference_resamples, mean, mean_interval};
 
 /// Natural logarithm of the gamma function for positive arguments (Stirling's series, shifted to large arguments).
 fn ln_gamma(x: f64) -> f64 {
@@ -88,6 +88,13 @@ pub fn t_interval(values: &[f64], level: f64) -> Option<Interval> {
 
 /// Welch's interval of mean(first) − mean(second); `None` if either has fewer than two values.
 pub fn welch_interval(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+    let (difference, error, freedom) = welch(first, second)?;
+    let reach = if error > 0.0 { error * t_critical(level, freedom) } else { 0.0 };
+    Some(Interval { low: difference - reach, high: difference + reach })
+}
+
+/// The difference of means, its standard error, and Welch's degrees of freedom, which are none of an error of zero.
+fn welch(first: &[f64], second: &[f64]) -> Option<(f64, f64, f64)> {
     let (a, b) = (mean(first)?, mean(second)?);
     if first.len() < 2 || second.len() < 2 {
         return None;
@@ -95,28 +102,83 @@ pub fn welch_interval(first: &[f64], second: &[f64], level: f64) -> Option<Inter
     let share = |values: &[f64], centre: f64| variance(values, centre) / values.len() as f64;
     let (one, two) = (share(first, a), share(second, b));
     let total = one + two;
-    let reach = if total > 0.0 {
-        let weight = |part: f64, count: usize| (part / total).powi(2) / (count - 1) as f64;
-        let freedom = 1.0 / (weight(one, first.len()) + weight(two, second.len()));
-        total.sqrt() * t_critical(level, freedom)
-    } else {
-        0.0
+    let weight = |part: f64, count: usize| (part / total).powi(2) / (count - 1) as f64;
+    let freedom = 1.0 / (weight(one, first.len()) + weight(two, second.len()));
+    Some((a - b, total.sqrt(), freedom))
+}
+
+/// The level above which [`cautious_difference`] holds zero, subtracted from one: a p-value of the difference, the larger of
+/// Welch's and the bootstrap's. `None` where there is no interval.
+///
+/// Above `enough` only a lower bound is computed, because resampling takes time.
+pub(super) fn cautious_p(first: &[f64], second: &[f64], enough: f64) -> Option<f64> {
+    if of_unknown_spread(first) || of_unknown_spread(second) {
+        return None;
+    }
+    let (difference, error, freedom) = welch(first, second)?;
+    let student = match (error > 0.0, difference == 0.0) {
+        (_, true) => 1.0,
+        (false, false) => 0.0,
+        (true, false) => 1.0 - within(difference / error, freedom),
     };
-    Some(Interval { low: a - b - reach, high: a - b + reach })
+    if student >= enough {
+        return Some(student);
+    }
+    let (high, low) = if difference > 0.0 { (first, second) } else { (second, first) };
+    Some(student.max(two_sided_share_below_zero(&difference_resamples(high, low)?)))
+}
+
+/// One minus the level at which the central interval of these differences begins at zero.
+fn two_sided_share_below_zero(differences: &[f64]) -> f64 {
+    let (mut count, mut below, mut above) = (0usize, f64::NEG_INFINITY, f64::INFINITY);
+    for &value in differences {
+        if value <= 0.0 {
+            count += 1;
+            below = below.max(value);
+        } else {
+            above = above.min(value);
+        }
+    }
+    match count {
+        0 => 0.0,
+        count if count == differences.len() => 1.0,
+        // Quantiles are read on the straight line between neighbours.
+        count => {
+            let place = (count - 1) as f64 + below / (below - above);
+            (2.0 * place / (differences.len() - 1) as f64).min(1.0)
+        }
+    }
+}
+
+/// Fewer seeds than this with equal scores say nothing of how far scores spread.
+const SEEDS_WITHOUT_SPREAD: usize = 3;
+
+/// Whether nothing can be said of the spread of these scores. Two equal ones give every formula a spread of nothing, and with
+/// it an interval without width, which would be certain of the mean.
+fn of_unknown_spread(values: &[f64]) -> bool {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    values.len() < SEEDS_WITHOUT_SPREAD && high - low <= 1e-12 * low.abs().max(high.abs())
 }
 
 /// The interval of mean(first) − mean(second) by which statements are made: from the lower end of the bootstrap's and of
-/// Welch's to the upper end of either.
+/// Welch's to the upper end of either. `None` if a side has fewer than two values, or two that are equal.
 ///
 /// With five seeds a side, the bootstrap's alone misses the truth in about 12% of cases where it says 5%, and Welch's
 /// alone trusts that scores are normally distributed. With many seeds the two are the same.
 pub fn cautious_difference(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+    if of_unknown_spread(first) || of_unknown_spread(second) {
+        return None;
+    }
     let bootstrap = difference_interval(first, second, level)?;
     welch_interval(first, second, level).map(|welch| hull(bootstrap, welch))
 }
 
 /// The same for the mean of one group, with Student's interval. With five seeds the bootstrap's alone misses in about 15%.
 pub fn cautious_mean(values: &[f64], level: f64) -> Option<Interval> {
+    if of_unknown_spread(values) {
+        return None;
+    }
     let bootstrap = mean_interval(values, level)?;
     t_interval(values, level).map(|student| hull(bootstrap, student))
 }

@@ -141,10 +141,12 @@ impl<'a> Outcome<'a> {
         }
         let level: Vec<String> = best.level.iter().map(|entry| words(entry.variant)).collect();
         let named = some(&level);
-        let unknown =
-            best.level.iter().any(|entry| entry.per_seed().len() < 2) || best.entry.per_seed().len() < 2;
+        // Where a mean has no interval, no difference to it has one.
+        let unknown = |entry: &Entry<'_>| entry.row.is_none_or(|row| row.low95.is_none());
+        let unknown = unknown(best.entry) || best.level.iter().any(|entry| unknown(entry));
         let why = match unknown {
-            true => "an interval needs two finished seeds on both sides".to_string(),
+            true => "an interval needs three finished seeds on both sides, or two that did not end alike"
+                .to_string(),
             false => format!("the {:.0}% interval of the difference holds zero", 100.0 * LEVEL),
         };
         format!(
