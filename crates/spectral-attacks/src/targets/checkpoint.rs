@@ -121,12 +121,12 @@ mod tests {
         let recipe = of("recipe").expect_err("other actions make other records");
         assert!(recipe.contains("came out differently"), "{recipe}");
         let range = of("range").expect_err("another number of records");
-        assert!(range.contains("the checkpoint means"), "{range}");
+        assert!(range.contains("found, the checkpoint means"), "{range}");
         for name in
             ["steps", "statistics", "priorities", "masks", "recipe-step", "recipe-task", "light", "mean"]
         {
             let text = of(name).err().unwrap_or_default();
-            let sums = ["the checkpoint means", "damaged", "other settings", "bytes long"];
+            let sums = ["found, the checkpoint means", "damaged", "other settings", "bytes long"];
             assert!(!sums.iter().any(|sum| text.contains(sum)), "{name} is refused for its sums: {text}");
         }
     }
