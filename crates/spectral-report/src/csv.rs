@@ -138,13 +138,8 @@ impl Table {
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     match fs::metadata(path)?.is_file() {
         true => fs::read_to_string(path),
-        false => Err(no_plain_file()),
+        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a plain file")),
     }
-}
-
-/// The error about what is no plain file.
-pub(crate) fn no_plain_file() -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a plain file")
 }
 
 /// All columns of one of a run's CSV files, in order, with NaN for empty fields; none if the file does not exist. In the column

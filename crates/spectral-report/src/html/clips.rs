@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use crate::analysis::{Agent, Task};
 use crate::canvas::escape;
-use crate::csv::no_plain_file;
 use crate::error::ReportError;
 use crate::format::{list, number};
 use crate::run::AgentRun;
@@ -26,11 +25,7 @@ impl Clips {
         let mut clips = BTreeMap::new();
         let mut total = 0;
         for (_, path) in tasks.iter().flat_map(|task| &task.agents).filter_map(typical) {
-            let metadata = fs::metadata(&path).map_err(|error| ReportError::io(&path, "read", error))?;
-            if !metadata.is_file() {
-                return Err(ReportError::io(&path, "read", no_plain_file()));
-            }
-            let size = metadata.len();
+            let size = fs::metadata(&path).map_err(|error| ReportError::io(&path, "read", error))?.len();
             if size > MAX_CLIP_BYTES || total + size > MAX_PAGE_BYTES {
                 clips.insert(path, None);
                 continue;
