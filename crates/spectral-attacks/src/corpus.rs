@@ -60,18 +60,40 @@ fn containers() -> Inputs {
     ]
 }
 
-/// For every run, a few places in its parts.
+/// For every run, a few places in its parts, which are named here so that no change lands in another part than was meant.
 fn changes() -> Inputs {
+    // A change's kind, its place in the part, counted from the end if it is negative, and its value.
+    let of = |run: usize, name: &str, list: &[(u8, i32, u8)]| {
+        fixture::with_all(|runs| {
+            let mut parts = runs[run].containers.iter().enumerate().flat_map(|(container, (_, parts))| {
+                parts.iter().enumerate().map(move |(part, (name, bytes))| (container, part, name, bytes))
+            });
+            let (container, part, _, bytes) =
+                parts.find(|(_, _, found, _)| found.starts_with(name)).expect("a part of this name");
+            let mut input = vec![run as u8, container as u8, part as u8];
+            for &(what, at, value) in list {
+                let at = if at < 0 { bytes.len() as i32 + at } else { at };
+                let [low, high] = u16::try_from(at).expect("a place within reach").to_le_bytes();
+                input.extend([what, low, high, value]);
+            }
+            input
+        })
+    };
     vec![
-        ("nothing", vec![0, 0, 0]),
-        ("steps", vec![0, 0, 1, 3, 4, 0, 1]),
-        ("statistics", vec![1, 0, 1, 3, 200, 0, 5]),
-        ("priorities", vec![2, 0, 1, 4, 0, 2, 2]),
-        ("masks", vec![3, 1, 0, 0, 100, 0, 255]),
-        ("recipe", vec![4, 1, 0, 0, 30, 0, 255, 3, 8, 0, 1]),
-        ("segments", vec![0, 0, 2, 3, 12, 0, 1]),
-        ("light", vec![5, 0, 1, 5, 100, 0, 0]),
-        ("mean", vec![1, 0, 3, 4, 8, 0, 1]),
+        ("nothing", of(0, "manifest", &[])),
+        // Behind the number of counters, the first of them.
+        ("steps", of(0, "agent/", &[(3, 8, 1)])),
+        ("statistics", of(1, "agent/", &[(3, 200, 5)])),
+        ("priorities", of(2, "agent/", &[(4, 512, 2)])),
+        ("masks", of(3, "records", &[(0, 100, 255)])),
+        // The last actions stand before the length of a piece and the sum of the only one.
+        ("recipe", of(4, "recipe", &[(2, -20, 1)])),
+        ("recipe-step", of(4, "recipe", &[(0, 0, 9)])),
+        ("recipe-task", of(4, "recipe", &[(0, 30, 255)])),
+        ("range", of(4, "range", &[(0, 8, 7)])),
+        ("segments", of(0, "segments/", &[(3, 12, 1)])),
+        ("light", of(5, "agent/", &[(5, 100, 0)])),
+        ("mean", of(1, "average/", &[(4, 8, 1)])),
     ]
 }
 
@@ -115,7 +137,7 @@ fn tables() -> Inputs {
     vec![
         ("episodes", of(0, &head(&episodes))),
         ("metrics", of(1, &head(&metrics))),
-        ("evaluations", of(2, "frame,model,score\n100,last,1.5\n200,average,-3e2\n")),
+        ("evaluations", of(2, targets::EVALUATIONS)),
         ("run", of(3, &run_file())),
         (
             "state",
@@ -138,9 +160,23 @@ fn tensors() -> Inputs {
                 .expect("a model")
         })
     };
+    let model = bytes("spectral-s1/model.safetensors");
     let plain = br#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
     let small = [&(plain.len() as u64).to_le_bytes()[..], plain, &[0; 8]].concat();
-    vec![("model", bytes("spectral-s1/model.safetensors")), ("small", small)]
+    vec![("unsummed", without_sum(&model)), ("model", model), ("small", small)]
+}
+
+/// A model as programs leave it that edit models: without its checksum. With it, what is changed is refused for that alone.
+fn without_sum(model: &[u8]) -> Vec<u8> {
+    let (len, rest) = model.split_first_chunk::<8>().expect("a length");
+    let (head, data) = rest.split_at(u64::from_le_bytes(*len) as usize);
+    let head = std::str::from_utf8(head).expect("a head of text");
+    let (before, sum) = head.split_once(",\"crc32\":\"").expect("a checksum");
+    let (_, after) = sum.split_once('"').expect("the end of a checksum");
+    // Readers want numbers to lie at multiples of their size.
+    let mut head = format!("{before}{}", after.trim_end());
+    head += &" ".repeat(head.len().next_multiple_of(8) - head.len());
+    [&(head.len() as u64).to_le_bytes()[..], head.as_bytes(), data].concat()
 }
 
 fn archives() -> Inputs {

@@ -32,10 +32,11 @@ const SETTINGS: &[&str] = &[
     "threads=1",
 ];
 
-/// Tasks, codecs and kinds of checkpoints that have states of their own.
+/// Tasks, codecs and kinds of checkpoints that have states of their own. A compact checkpoint holds recipes only if replay still
+/// has all records since the one before it.
 const RUNS: &[&[&str]] = &[
     &["task=pong-mini", "agents=spectral", "checkpoint=full"],
-    &["task=pong-mini", "agents=popart", "checkpoint=compact", "average=200"],
+    &["task=pong-mini", "agents=popart", "checkpoint=compact", "replay=500", "average=200"],
     &[
         "task=exponential-pong-mini",
         "agents=compressed",
@@ -45,7 +46,7 @@ const RUNS: &[&[&str]] = &[
         "dueling=true",
     ],
     &["task=2048", "agents=categorical", "checkpoint=full"],
-    &["task=2048", "agents=steady", "checkpoint=compact", "prioritised=true"],
+    &["task=2048", "agents=steady", "checkpoint=compact", "replay=500", "prioritised=true"],
     &["task=ponglantis-mini", "agents=clipped", "checkpoint=light"],
 ];
 
@@ -79,8 +80,10 @@ impl Fixture {
         let mut files = Vec::new();
         read_all(&path, &mut files);
         let in_checkpoints = |path: &Path| path.parent() == Some(&dir.checkpoints());
-        let containers =
+        let containers: Vec<(PathBuf, Vec<Part>)> =
             files.iter().filter(|(path, _)| in_checkpoints(path)).map(|(path, _)| parts(path)).collect();
+        let has_recipe = containers.iter().flat_map(|(_, parts)| parts).any(|(name, _)| name == "recipe");
+        assert_eq!(has_recipe, own.contains(&"checkpoint=compact"), "a run of another kind than was meant");
         Fixture { run, dir, files, containers, _folder: folder }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod attempt;
 mod earlier;
+mod place;
 mod plan;
 pub mod ray;
 pub mod slurm;

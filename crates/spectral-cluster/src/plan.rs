@@ -1,5 +1,6 @@
 //! A job plan: what a cluster is to train, frozen as data in a folder.
 
+use crate::place::{Unfinished, is_unfinished, restore};
 use spectral_core::settings::quote;
 use spectral_train::devices::DeviceChoice;
 use spectral_train::error::TrainError;
@@ -18,8 +19,6 @@ use std::path::{Component, Path, PathBuf};
 const FORMAT: i64 = 1;
 /// The folder of all plans, beside the runs.
 const PLANS: &str = "jobs";
-/// What a plan is called while it is written.
-const UNFINISHED: &str = ".unfinished-";
 /// The most jobs of a plan: the largest index of a Slurm array, as clusters come, is 1000.
 const MOST_JOBS: usize = 1001;
 
@@ -161,11 +160,12 @@ impl NewPlan<'_> {
         let folder = self.folder();
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let folder = out.join(PLANS).join(&name);
+        restore(&folder);
         if folder.exists() && JobPlan::open(&folder).map_or(true, |plan| plan.is_begun()) {
             return Err(already_there(&folder));
         }
-        let unfinished = out.join(PLANS).join(format!("{UNFINISHED}{}-{name}", std::process::id()));
-        let guard = Remove(&unfinished);
+        let place = Unfinished::new(&out.join(PLANS), &name);
+        let unfinished = place.folder();
         for part in ["jobs", "plans", "logs", "status"] {
             let part = unfinished.join(part);
             std::fs::create_dir_all(&part).map_err(|e| StoreError::io(&part, "create", e))?;
@@ -183,16 +183,7 @@ impl NewPlan<'_> {
         }
         write("experiment.toml", &self.experiment.text)?;
         write("plan.toml", &self.text(&out)?)?;
-        let earlier = unfinished.with_extension("earlier");
-        let _earlier = Remove(&earlier);
-        if folder.exists() {
-            std::fs::rename(&folder, &earlier).map_err(|e| StoreError::io(&folder, "rename", e))?;
-        }
-        std::fs::rename(&unfinished, &folder).map_err(|e| match folder.exists() {
-            true => already_there(&folder),
-            false => StoreError::io(&folder, "rename the finished plan to", e).into(),
-        })?;
-        std::mem::forget(guard);
+        place.put(already_there)?;
         JobPlan::open(&folder)
     }
 
@@ -288,23 +279,15 @@ fn already_there(folder: &Path) -> TrainError {
 /// The plan in a folder of plans that was written last.
 fn newest_in(folder: &Path) -> Option<PathBuf> {
     let plans = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let plans = plans.filter(|plan| !is_unfinished(plan));
     let written = |plan: &Path| plan.join("plan.toml").metadata().and_then(|data| data.modified()).ok();
     plans.filter_map(|plan| Some((written(&plan)?, plan))).max().map(|(_, plan)| plan)
-}
-
-/// A folder that goes unless it is forgotten.
-struct Remove<'a>(&'a Path);
-
-impl Drop for Remove<'_> {
-    fn drop(&mut self) {
-        // What is left of a plan that was not finished is in nobody's way.
-        let _ = std::fs::remove_dir_all(self.0);
-    }
 }
 
 impl JobPlan {
     /// Opens a plan.
     pub fn open(folder: &Path) -> Result<Self, TrainError> {
+        restore(folder);
         let file = folder.join("plan.toml");
         let text = read_text(&file).map_err(|e| {
             let hint = match newest_in(folder).or_else(|| newest_in(&folder.join(PLANS))) {

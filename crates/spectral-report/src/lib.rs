@@ -61,6 +61,7 @@ pub use csv::read_columns;
 pub use error::{Difference, ReportError};
 pub use format::duration;
 pub use human::{ATARI_57, HumanScore};
+pub use output::csv_field;
 pub use palette::{AgentStyle, agent_styles};
 pub use reference::ReferenceScores;
 pub use run::{

@@ -99,7 +99,7 @@ fn curves_csv(task: &Task<'_>, clock: Clock) -> String {
     let axis = if clock == Clock::Frames { "frame" } else { "hours" };
     let mut text = format!("agent,curve,{axis},score,low95,high95,seeds\n");
     for agent in &task.agents {
-        let name = field(&agent.name);
+        let name = csv_field(&agent.name);
         let curve = if agent.provisional { "unfinished seeds" } else { "finished seeds" };
         for p in &agent.curves(clock).mean {
             let (low, high) =
@@ -123,7 +123,7 @@ fn profile_csv(profile: &Profile) -> String {
     for line in &profile.lines {
         for (k, threshold) in profile.thresholds.iter().enumerate() {
             let band = line.band.get(k).map_or_else(|| ",".to_owned(), |b| format!("{},{}", b.low, b.high));
-            writeln!(text, "{},{threshold},{},{band}", field(&line.agent), line.share[k]).ok();
+            writeln!(text, "{},{threshold},{},{band}", csv_field(&line.agent), line.share[k]).ok();
         }
     }
     text
@@ -135,7 +135,7 @@ fn td_csv(task: &Task<'_>) -> String {
         for line in &agent.td_lines {
             for (frame, value) in task.grid.iter().zip(&line.values) {
                 if let Some(value) = value {
-                    let name = field(&agent.name);
+                    let name = csv_field(&agent.name);
                     writeln!(text, "{name},{},{frame},{}", line.player_score, short(*value)).ok();
                 }
             }
@@ -151,8 +151,8 @@ fn inside_csv(task: &Task<'_>) -> String {
             for series in &panel.series {
                 for (frame, value) in panel.grid.iter().zip(&series.values) {
                     if let Some(value) = value {
-                        let name = field(&agent.name);
-                        let line = field(&series.name);
+                        let name = csv_field(&agent.name);
+                        let line = csv_field(&series.name);
                         writeln!(text, "{name},{},{line},{frame},{}", panel.key, short(*value)).ok();
                     }
                 }
@@ -171,11 +171,11 @@ pub(crate) fn claims_csv(claims: &[Judgement]) -> String {
             text,
             "{},{},{},{},{},{}",
             judged.verdict.word(),
-            field(&claim.task),
-            field(&claim.source),
-            field(&claim.text),
-            field(&judged.ours),
-            field(&judged.reason)
+            csv_field(&claim.task),
+            csv_field(&claim.source),
+            csv_field(&claim.text),
+            csv_field(&judged.ours),
+            csv_field(&judged.reason)
         )
         .ok();
     }
@@ -190,11 +190,11 @@ pub(crate) fn improvement_csv(tasks: &[Task<'_>]) -> String {
             writeln!(
                 text,
                 "{},{},{},{},{},{},{},{}",
-                field(&task.name),
-                field(&task.protocol),
+                csv_field(&task.name),
+                csv_field(&task.protocol),
                 task.frames,
-                field(&entry.agent),
-                field(&entry.other),
+                csv_field(&entry.agent),
+                csv_field(&entry.other),
                 entry.probability,
                 maybe(entry.low95),
                 maybe(entry.high95)
@@ -229,10 +229,10 @@ pub(crate) fn final_csv(tasks: &[Task<'_>]) -> String {
             write!(
                 text,
                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-                field(&task.name),
-                field(&task.protocol),
+                csv_field(&task.name),
+                csv_field(&task.protocol),
                 task.frames,
-                field(&row.agent),
+                csv_field(&row.agent),
                 row.seeds,
                 row.finished,
                 maybe(row.mean),
@@ -271,10 +271,10 @@ pub(crate) fn seeds_csv(tasks: &[Task<'_>]) -> String {
                 writeln!(
                     text,
                     "{},{},{},{},{},{status},{},{},{},{}",
-                    field(&task.name),
-                    field(&task.protocol),
+                    csv_field(&task.name),
+                    csv_field(&task.protocol),
                     task.frames,
-                    field(&agent.name),
+                    csv_field(&agent.name),
                     run.seed,
                     run.frames,
                     run.episodes.len(),
@@ -289,11 +289,50 @@ pub(crate) fn seeds_csv(tasks: &[Task<'_>]) -> String {
     text
 }
 
-/// Quotes a text field if commas, quotes or line breaks would break the row.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+/// A text as a field of a CSV file: quoted if commas, quotes or line breaks would break the row, and behind an apostrophe if a
+/// spreadsheet would take it for a formula. Names come from run directories, which may be anybody's; numbers stay numbers.
+///
+/// ```
+/// use spectral_report::csv_field;
+/// assert_eq!(csv_field("spectral (hidden = 64)"), "spectral (hidden = 64)");
+/// assert_eq!(csv_field("a, b"), "\"a, b\"");
+/// assert_eq!(csv_field("=1+2"), "'=1+2");
+/// assert_eq!(csv_field("-1.5e3"), "-1.5e3");
+/// ```
+pub fn csv_field(text: &str) -> String {
+    // Some spreadsheets pass over blanks, and take the wide forms of East Asian keyboards for the signs themselves.
+    let first = text.trim_start().chars().next();
+    let formula = first.is_some_and(|sign| "=+-@\u{ff1d}\u{ff0b}\u{ff0d}\u{ff20}".contains(sign))
+        && text.parse::<f64>().is_err()
+        // What begins with a tab would be pasted into the next cell.
+        || text.starts_with(['\t', '\r', '\n']);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::csv_field;
+
+    #[test]
+    fn texts_like_formulae_are_defused_and_no_others() {
+        for (text, field) in [
+            ("=HYPERLINK(\"http://a\", \"b\")", "\"'=HYPERLINK(\"\"http://a\"\", \"\"b\"\")\""),
+            ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("  =1", "'  =1"),
+            ("\t=1", "'\t=1"),
+            ("\rx", "\"'\rx\""),
+            ("\u{ff1d}1", "'\u{ff1d}1"),
+        ] {
+            assert_eq!(csv_field(text), field);
+        }
+        let ordinary =
+            ["", "spectral", "a-b", "x = 1", "'quoted'", "-1", "-1.5e-3", "+2", "-inf", "2048", "µ=0"];
+        for text in ordinary {
+            assert_eq!(csv_field(text), text);
+        }
+        assert_eq!(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
     }
 }

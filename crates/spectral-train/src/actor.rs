@@ -10,7 +10,7 @@ use crate::events::{Event, Events};
 use crate::frozen_games::{Request, Row};
 use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
 use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
-use crate::plan::{AgentPlan, Plan};
+use crate::plan::{AgentPlan, MAX_FRAMES, Plan};
 use crate::recipe::Anchor;
 use crate::resolve::ResolvedRun;
 use crate::store::{Field, StoreError};
@@ -529,7 +529,7 @@ impl Actor {
 
     /// Restores what comes before the learner's state, which is then the next to be read.
     pub(crate) fn restore_own(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        self.counters = Counters::restore(from)?;
+        self.counters = Counters::restore(from, MAX_FRAMES.div_ceil(self.clock.frames_per_step))?;
         let stopped = from.blob()?;
         self.stopped = (!stopped.is_empty()).then(|| String::from_utf8_lossy(stopped).into_owned());
         self.env.restore(from)
@@ -583,9 +583,13 @@ impl Counters {
         out.f64s(&self.interval);
     }
 
-    fn restore(from: &mut StateReader<'_>) -> Result<Self, StateError> {
+    /// `longest` is how many steps the longest run has. Counters beyond that would overflow later.
+    fn restore(from: &mut StateReader<'_>, longest: u64) -> Result<Self, StateError> {
         let foreign = || StateError("counters of another version".into());
         let counts = from.u64s()?;
+        if let Some(beyond) = counts.iter().find(|&&count| count > longest) {
+            return Err(StateError(format!("counters that no run reaches ({beyond})")));
+        }
         let (&[steps, episodes, saturated, episode_steps], rest) =
             counts.split_first_chunk().ok_or_else(foreign)?;
         let (emptied, seams) = match rest {

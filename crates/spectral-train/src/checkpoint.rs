@@ -5,6 +5,7 @@
 //! with a mark and without segments: an agent resumed from it has all that it had learned and an empty replay.
 
 use crate::actor::Actor;
+use crate::checked_records::CheckedRecords;
 use crate::claim::Fence;
 use crate::cpu_population::threads;
 use crate::error::TrainError;
@@ -14,8 +15,9 @@ use crate::recipe::{Anchor, Recipe, Remaking, remake};
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
-    Container, ContainerWriter, SegmentRef, StoreError, append_recipe, append_segments, collect_garbage,
-    disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename, write_and_rename_if,
+    Container, ContainerWriter, Records, SegmentRef, StoreError, append_recipe, append_segments,
+    collect_garbage, disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename,
+    write_and_rename_if,
 };
 use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
@@ -424,9 +426,9 @@ impl Checkpoints {
             if emptied > 0 {
                 population.forget_before(agent, emptied);
             }
-            let mut records = population.records(agent);
+            let mut records = CheckedRecords::new(population.records(agent), &run.task);
             let (oldest, recipes) =
-                (records.oldest(), load_segments(&checkpoints.folder, &segments, records.as_mut())?);
+                (records.oldest(), load_segments(&checkpoints.folder, &segments, &mut records)?);
             drop(records);
             let remake = |(segment, recipe)| Remaking { agent, oldest, segment, recipe };
             remaking.extend(recipes.into_iter().map(remake));

@@ -6,6 +6,7 @@
 
 pub mod actor;
 pub mod agent_run;
+mod checked_records;
 pub mod checkpoint;
 pub mod claim;
 pub mod config;

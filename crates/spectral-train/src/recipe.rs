@@ -17,6 +17,8 @@ use std::sync::mpsc::sync_channel;
 
 /// Bytes of records that are made, checked and passed on together.
 const PIECE_BYTES: usize = 4 << 20;
+/// The most bytes of a task's state in a recipe. A task whose state is larger keeps its records.
+const TASK_BYTES: usize = 64 << 20;
 /// How many records are tried when a recipe is written.
 const TRIED: u64 = 256;
 
@@ -57,7 +59,7 @@ impl Recipe {
         task: &mut dyn Env,
     ) -> Result<Option<Self>, StateError> {
         let (first, newest) = (anchor.step, records.newest());
-        if first >= newest || first < records.oldest() {
+        if first >= newest || first < records.oldest() || anchor.task.len() > TASK_BYTES {
             return Ok(None);
         }
         let per_piece = (PIECE_BYTES / records.bytes_per_record().max(1)).max(1) as u64;
@@ -92,6 +94,12 @@ impl Recipe {
     /// The first record and one past the last.
     fn range(&self) -> (u64, u64) {
         (self.anchor.step, self.anchor.step + self.actions.len() as u64)
+    }
+
+    /// The most bytes that a recipe of so many records has: an action and at most one checksum for each, the task's state, and its
+    /// numbers.
+    pub fn most_bytes(count: u64) -> u64 {
+        count.saturating_mul(5).saturating_add(TASK_BYTES as u64 + 64)
     }
 
     /// For a segment.

@@ -40,6 +40,8 @@ pub enum RomsError {
     BadArchive {
         /// The file.
         file: PathBuf,
+        /// Why not, and what to do.
+        problem: &'static str,
     },
     /// The user's pip did not bring the package.
     Pip {
@@ -77,11 +79,7 @@ impl fmt::Display for RomsError {
                 f,
                 "no ROM of a known game in {from}; {INSTALL} without `--from` takes them from the ale-py package"
             ),
-            RomsError::BadArchive { file } => write!(
-                f,
-                "{} cannot be read as a zip archive; check that it was downloaded whole",
-                file.display()
-            ),
+            RomsError::BadArchive { file, problem } => write!(f, "{} {problem}", file.display()),
             RomsError::Pip { said } => write!(
                 f,
                 "pip could not download the ale-py package ({said}); download its wheel by other means and give it to \

@@ -5,14 +5,15 @@
 
 mod archive;
 mod error;
+mod found;
 mod md5;
 
 pub use error::RomsError;
 pub use md5::md5;
 
 use crate::games::{self, Game};
+use found::{Found, read_up_to};
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -60,8 +61,13 @@ pub fn find(game: &Game) -> Result<Vec<u8>, RomsError> {
 /// The ROM of a game from this folder, checked by its sum.
 pub fn find_in(folder: &Path, game: &Game) -> Result<Vec<u8>, RomsError> {
     let file = folder.join(format!("{}.bin", game.name));
-    let bytes = match fs::read(&file) {
-        Ok(bytes) => bytes,
+    let bytes = match read_up_to(&file, archive::MAX_FILE_BYTES as u64) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => {
+            let error =
+                std::io::Error::new(std::io::ErrorKind::FileTooLarge, "it is larger than any cartridge");
+            return Err(RomsError::Io { file, error });
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(RomsError::Missing { game: game.title, file, expected: game.md5 });
         }
@@ -133,13 +139,13 @@ pub fn install(source: &Source, folder: &Path) -> Result<Installed, RomsError> {
     let mut found = Found::default();
     let from = match source {
         Source::Path(path) => {
-            found.look_into(path, 0)?;
+            found.look_into(path)?;
             path.display().to_string()
         }
         Source::Pip => {
             let scratch = Scratch::new()?;
             download(&scratch.0)?;
-            found.look_into(&scratch.0, 0)?;
+            found.look_into(&scratch.0)?;
             "the ale-py package".to_owned()
         }
     };
@@ -155,58 +161,14 @@ pub fn install(source: &Source, folder: &Path) -> Result<Installed, RomsError> {
             result.kept.push(game.name);
         }
     }
-    found.roms.sort_by_key(|(game, _)| game.name);
-    for (game, bytes) in &found.roms {
-        if there.insert(game.name) {
-            write_whole(&folder.join(format!("{}.bin", game.name)), bytes)?;
-            result.written.push(game.name);
+    for (name, bytes) in &found.roms {
+        if there.insert(*name) {
+            write_whole(&folder.join(format!("{name}.bin")), bytes)?;
+            result.written.push(*name);
         }
     }
     result.absent = games::all().map(|game| game.name).filter(|name| !there.contains(name)).collect();
     Ok(result)
-}
-
-/// The ROMs seen so far.
-#[derive(Default)]
-struct Found {
-    roms: Vec<(&'static Game, Vec<u8>)>,
-}
-
-impl Found {
-    fn look_into(&mut self, path: &Path, depth: usize) -> Result<(), RomsError> {
-        let io = |error| RomsError::Io { file: path.to_owned(), error };
-        let metadata = fs::metadata(path).map_err(io)?;
-        if metadata.is_dir() {
-            // Links could lead in a circle.
-            if depth < 8 {
-                for entry in fs::read_dir(path).map_err(io)? {
-                    self.look_into(&entry.map_err(io)?.path(), depth + 1)?;
-                }
-            }
-            return Ok(());
-        }
-        let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
-        if extension == "zip" || extension == "whl" {
-            let bytes = fs::read(path).map_err(io)?;
-            archive::for_each_small_file(&bytes, |bytes| self.keep_if_known(bytes))
-                .ok_or_else(|| RomsError::BadArchive { file: path.to_owned() })
-        } else {
-            if metadata.len() <= archive::MAX_FILE_BYTES as u64 {
-                self.keep_if_known(&fs::read(path).map_err(io)?);
-            }
-            Ok(())
-        }
-    }
-
-    fn keep_if_known(&mut self, bytes: &[u8]) {
-        // All cartridges are at least this long; it spares most sums.
-        if bytes.len() >= 2048 {
-            let sum = md5(bytes);
-            if let Some(game) = games::all().find(|game| game.md5 == sum) {
-                self.roms.push((game, bytes.to_vec()));
-            }
-        }
-    }
 }
 
 /// Asks the user's pip for the ale-py package; nothing of it is installed or run.

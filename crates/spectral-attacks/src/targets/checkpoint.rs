@@ -11,7 +11,12 @@ use std::time::{Duration, Instant};
 
 /// The first byte chooses a run, the second one of its containers, the third a part of it; the rest are changes to that part.
 pub(super) fn run(bytes: &[u8]) {
-    let [run, container, part, changes @ ..] = bytes else { return };
+    let _ = outcome(bytes);
+}
+
+/// What became of the changed checkpoint: whether training went on from it, or why it was refused.
+fn outcome(bytes: &[u8]) -> Result<(), String> {
+    let [run, container, part, changes @ ..] = bytes else { return Err("too short".into()) };
     fixture::with_all(|runs| {
         let fixture = &runs[usize::from(*run) % runs.len()];
         let (path, parts) = &fixture.containers[usize::from(*container) % fixture.containers.len()];
@@ -21,10 +26,11 @@ pub(super) fn run(bytes: &[u8]) {
         let bytes = fixture::container(&parts);
         std::fs::write(path, &bytes).expect("a scratch file");
         refer(fixture, path, &parts, bytes.len() as u64);
-        resume(fixture);
+        let outcome = resume(fixture);
         fixture.mend(true);
         fixture.mend(false);
-    });
+        outcome
+    })
 }
 
 /// Small programs of changes: what to do, where, with what. Most bytes are a change of some kind.
@@ -76,10 +82,12 @@ fn refer(fixture: &Fixture, path: &Path, changed: &[(String, Vec<u8>)], bytes: u
 }
 
 /// What `spectral resume` does, a few steps of training included: what was accepted must be fit for use.
-fn resume(fixture: &Fixture) {
+fn resume(fixture: &Fixture) -> Result<(), String> {
     let Fixture { run, dir, .. } = fixture;
     let mut population = CpuPopulation::new(run).expect("a population");
-    let Ok(Some(_)) = Checkpoints::load(dir, run, &mut population, None, Saving::Full) else { return };
+    let loaded =
+        Checkpoints::load(dir, run, &mut population, None, Saving::Full).map_err(|e| e.to_string())?;
+    loaded.ok_or("there is no checkpoint")?;
     let interrupt = AtomicBool::new(false);
     let slice = TrainSlice {
         frames: fixture::FRAMES + 40,
@@ -90,4 +98,36 @@ fn resume(fixture: &Fixture) {
     // A file that cannot grow is an error, and errors are fine.
     let _ = population.train(slice);
     let _ = population.save(0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus;
+
+    /// An attack on what is refused at the door reaches nothing behind it.
+    #[test]
+    fn changes_reach_what_they_are_named_for() {
+        let corpus = corpus::make().remove("checkpoint").expect("a corpus");
+        let of = |name: &str| {
+            let (_, bytes) = corpus.iter().find(|(known, _)| *known == name).expect("an input");
+            outcome(bytes)
+        };
+        assert_eq!(of("nothing"), Ok(()));
+        for run in 0..fixture::with_all(|runs| runs.len()) {
+            assert_eq!(outcome(&[run as u8, 0, 0]), Ok(()), "run {run}");
+        }
+        let recipe = of("recipe").expect_err("other actions make other records");
+        assert!(recipe.contains("came out differently"), "{recipe}");
+        let range = of("range").expect_err("another number of records");
+        assert!(range.contains("found, the checkpoint means"), "{range}");
+        for name in
+            ["steps", "statistics", "priorities", "masks", "recipe-step", "recipe-task", "light", "mean"]
+        {
+            let text = of(name).err().unwrap_or_default();
+            let sums = ["found, the checkpoint means", "damaged", "other settings", "bytes long"];
+            assert!(!sums.iter().any(|sum| text.contains(sum)), "{name} is refused for its sums: {text}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod tensors;
 mod zip;
 
 use crate::Target;
+pub(crate) use tables::EVALUATIONS;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[

@@ -29,6 +29,10 @@ pub(crate) const FILES: [&str; 5] = [
     "state.toml",
 ];
 
+/// A table of frozen games, which the fixtures do not play.
+pub(crate) const EVALUATIONS: &str = "frame,model,games,score_mean,score_least,score_most,return_mean,steps_mean,cut\n\
+    100,last,2,1.5,1,2,1.5,20,0\n200,average,2,-3e2,-4e2,-2e2,-3e2,21,1\n";
+
 struct Place {
     folder: Scratch,
     whole: Vec<Vec<u8>>,
@@ -38,7 +42,7 @@ impl Place {
     fn new() -> Self {
         let folder = Scratch::new();
         std::fs::create_dir_all(folder.path().join("agents/spectral-s1")).expect("a folder");
-        let eval = "frame,model,score\n100,last,1\n200,last,2\n".to_string();
+        let eval = EVALUATIONS.to_string();
         let whole = fixture::with_all(|runs| {
             let text =
                 |name: &str| if name.ends_with("eval.csv") { eval.clone() } else { runs[0].text(name) };
@@ -46,6 +50,10 @@ impl Place {
         });
         let place = Place { folder, whole };
         FILES.iter().zip(&place.whole).for_each(|(name, bytes)| drop(place.folder.file(name, bytes)));
+        // Otherwise no report would get beyond the file that is wrong in every input.
+        let runs = read_runs(&[place.folder.path().into()]).expect("a sound run");
+        let agent = &runs[0].agents[0];
+        assert!(agent.evaluations.len() == 2 && !agent.episodes.is_empty(), "a run without its tables");
         place
     }
 }
@@ -74,4 +82,25 @@ pub(super) fn run(bytes: &[u8]) {
         let _ = read_runs(&[folder.path().into()]);
         folder.file(FILES[which], &whole[which]);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_read_the_run_around_the_file_that_is_attacked() {
+        PLACE.with(|Place { folder, whole }| {
+            assert!(read_runs(&[folder.path().into()]).is_ok());
+            // A table with one row less is another sound table.
+            for (name, bytes) in FILES.iter().zip(whole).filter(|(name, _)| name.ends_with(".csv")) {
+                let text = String::from_utf8_lossy(bytes);
+                let shorter = &text[..text.trim_end().rfind('\n').expect("two lines") + 1];
+                folder.file(name, shorter.as_bytes());
+                let runs = read_runs(&[folder.path().into()]);
+                folder.file(name, bytes);
+                assert!(runs.is_ok(), "{name}: {:?}", runs.err());
+            }
+        });
+    }
 }

@@ -33,6 +33,10 @@ fn newest(run: &Path) -> PathBuf {
 
 /// Changes what the first segment of the agent holds, and lets its checkpoint mean that.
 fn forge_segment(run: &Path, id: &str, change: &dyn Fn(&mut Vec<u8>)) {
+    forge_section(run, id, &["records", "recipe"], change);
+}
+
+fn forge_section(run: &Path, id: &str, sections: &[&str], change: &dyn Fn(&mut Vec<u8>)) {
     let checkpoint = newest(run);
     forge(&checkpoint, &mut |name, bytes| {
         if name != format!("segments/{id}") {
@@ -41,8 +45,10 @@ fn forge_segment(run: &Path, id: &str, change: &dyn Fn(&mut Vec<u8>)) {
         let mut manifest = SegmentRef::manifest_from_bytes(bytes).unwrap();
         let path = run.join("checkpoints").join(&manifest[0].file);
         forge(&path, &mut |name, bytes| {
-            if name == "records" || name == "recipe" {
+            if sections.contains(&name) {
                 change(bytes);
+            }
+            if name != "range" {
                 manifest[0].crc = crc32fast::hash(bytes);
             }
         });
@@ -123,6 +129,24 @@ fn forged_recipes_are_refused_and_take_no_memory() {
         forge_segment(&run, "clipped-s1", &|bytes| *bytes = recipe(bytes, &change));
         let error = refusal(&run);
         assert!(error.contains(reason), "{reason}: {error}");
+    }
+}
+
+/// A small file may decompress to gigabytes. What a checkpoint means is known before.
+#[test]
+fn segments_that_decompress_to_more_than_was_saved_are_refused_before_they_do() {
+    let grown: [(&str, &str, usize); 3] = [
+        ("full", "records", 1 << 20),
+        ("compact", "recipe", (64 << 20) + 500 * 5 + 65),
+        ("full", "range", 1 << 20),
+    ];
+    for (kind, section, length) in grown {
+        let dir = ScratchDir::new();
+        let run = trained(&dir, "pong-mini", &[&format!("checkpoint={kind}")]);
+        forge_section(&run, "clipped-s1", &[section], &|bytes| bytes.resize(length, 0));
+        let error = refusal(&run);
+        let expected = format!("'{section}' is of {length} bytes");
+        assert!(error.contains(&expected) && error.contains("at most were expected"), "{kind}: {error}");
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn folder_time(folder: &Path) -> io::Result<std::time::SystemTime> {
 }
 
 /// Makes the names in a folder as durable as the files themselves, where the file system offers that.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+pub fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     try_sync_folder(folder).map(drop)
 }
 

@@ -18,10 +18,10 @@ mod tensor_header;
 pub mod tensorboard;
 
 pub(crate) use atomic::{
-    create_exclusively, create_folder, folder_time, is_temporary, sync_folder, why_folders_are_not_synced,
+    create_exclusively, create_folder, folder_time, is_temporary, why_folders_are_not_synced,
     write_and_rename, write_and_rename_if,
 };
-pub use atomic::{sweep_temporaries, write_atomically};
+pub use atomic::{sweep_temporaries, sync_folder, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;

@@ -16,6 +16,7 @@ use super::atomic::{file_names, sweep_temporaries, sync_folder, write_and_rename
 use super::container::{Container, ContainerWriter};
 use super::disk;
 use super::error::StoreError;
+use crate::recipe::Recipe;
 
 /// The most bytes of records in one segment before compression. A single larger record gets a segment of its own.
 pub const SEGMENT_BYTES: usize = 64 << 20;
@@ -277,9 +278,10 @@ pub fn load_segments(
         }
     }
     let mut recipes = Vec::new();
+    let bytes_per_record = records.bytes_per_record();
     for segment in manifest {
         let path = dir.join(&segment.file);
-        let (bytes, is_recipe) = read_segment(&path, segment)?;
+        let (bytes, is_recipe) = read_segment(&path, segment, bytes_per_record)?;
         if is_recipe {
             recipes.push((segment.clone(), bytes));
             continue;
@@ -303,10 +305,15 @@ pub fn load_segments(
     }
 }
 
-/// The records of a segment, or their recipe.
-fn read_segment(path: &Path, expected: &SegmentRef) -> Result<(Vec<u8>, bool), StoreError> {
+/// The records of a segment, or their recipe. A file that decompresses to more than the records that the checkpoint means is
+/// refused before it takes the memory.
+fn read_segment(
+    path: &Path,
+    expected: &SegmentRef,
+    bytes_per_record: usize,
+) -> Result<(Vec<u8>, bool), StoreError> {
     let container = Container::open(path)?;
-    let range = container.section(RANGE)?;
+    let range = container.section_within(RANGE, 16)?;
     let mut reader = StateReader::new(&range);
     let found =
         reader.u64().and_then(|first| Ok((first, reader.u64()?))).map_err(|e| StoreError::state(path, &e))?;
@@ -325,7 +332,11 @@ fn read_segment(path: &Path, expected: &SegmentRef) -> Result<(Vec<u8>, bool), S
         )));
     }
     let is_recipe = container.names().any(|name| name == RECIPE);
-    let bytes = container.section(if is_recipe { RECIPE } else { RECORDS })?;
+    let (section, most) = match is_recipe {
+        true => (RECIPE, Recipe::most_bytes(expected.count)),
+        false => (RECORDS, expected.count.saturating_mul(bytes_per_record as u64)),
+    };
+    let bytes = container.section_within(section, most)?;
     if crc32fast::hash(&bytes) != expected.crc {
         return Err(mismatch("a sound segment, but not the one that the checkpoint means".into()));
     }

@@ -3,7 +3,7 @@
 use crate::table::{Table, count, number};
 use serde_json::{Map, Value, json};
 use spectral_report::stats::cautious_difference;
-use spectral_report::{ReportSummary, Row, SweepFigure, SweepLine, SweepPoint};
+use spectral_report::{ReportSummary, Row, SweepFigure, SweepLine, SweepPoint, csv_field};
 use spectral_train::experiment::{Sweep, Variant};
 use spectral_train::plan::Plan;
 use std::path::{Path, PathBuf};
@@ -202,15 +202,11 @@ impl<'a> Outcome<'a> {
 
     /// The table as CSV.
     pub fn csv(&self) -> String {
-        let field = |text: &str| match text.contains([',', '"', '\n']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.to_string(),
-        };
         let maybe = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         let mut text = format!("variant,agent,{},seeds,finished,mean,low90,high90\n", self.keys.join(","));
         for Entry { variant, row } in &self.entries {
-            let mut cells = vec![variant.name.clone(), variant.agent.clone()];
-            cells.extend(self.keys.iter().map(|key| field(variant.value(key).unwrap_or_default())));
+            let mut cells = vec![csv_field(&variant.name), csv_field(&variant.agent)];
+            cells.extend(self.keys.iter().map(|key| csv_field(variant.value(key).unwrap_or_default())));
             cells.extend([self.seeds.to_string(), row.map_or(0, |row| row.finished).to_string()]);
             let numbers =
                 [row.and_then(|row| row.mean), row.and_then(|row| row.low90), row.and_then(|row| row.high90)];
