@@ -79,7 +79,7 @@ fn refer(fixture: &Fixture, path: &Path, changed: &[(String, Vec<u8>)], bytes: u
 fn resume(fixture: &Fixture) {
     let Fixture { run, dir, .. } = fixture;
     let mut population = CpuPopulation::new(run).expect("a population");
-    let Ok(Some(_)) = Checkpoints::load(dir, run, &mut population, None, Saving::Full) else { return };
+    let Ok(Some(_)) = Checkpoints::load(dir, run, &mut population, None, Saving::Full, false) else { return };
     let interrupt = AtomicBool::new(false);
     let slice = TrainSlice {
         frames: fixture::FRAMES + 40,
