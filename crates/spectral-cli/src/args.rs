@@ -238,6 +238,9 @@ pub struct ResumeArgs {
     /// Resume from this checkpoint instead of the newest
     #[arg(long)]
     pub checkpoint: Option<PathBuf>,
+    /// Leave out the checkpoint's replay, which then fills anew before learning goes on: for a task that does not repeat itself
+    #[arg(long)]
+    pub without_replay: bool,
     /// Threads; 0 uses every core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

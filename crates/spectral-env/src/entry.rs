@@ -49,6 +49,7 @@ pub struct TaskEntry {
     make: Arc<Make>,
     make_group: Option<Arc<MakeGroup>>,
     spares: bool,
+    repeats: bool,
 }
 
 impl TaskEntry {
@@ -82,6 +83,7 @@ impl TaskEntry {
             make: Arc::new(move |values| make(&values.read::<S>()?)),
             make_group: None,
             spares: true,
+            repeats: false,
         }
     }
 
@@ -176,6 +178,22 @@ impl TaskEntry {
         self
     }
 
+    /// Says that the task repeats itself to the bit: what follows depends on what it saves, the actions and the random numbers that
+    /// it is given, and on nothing else, in every instance and on every machine. The built-in tasks do.
+    ///
+    /// Where the disk is too small for replay, `checkpoint = auto` then keeps the actions and plays them again.
+    ///
+    /// ```
+    /// use spectral_env::{TaskEntry, TaskOptions, make};
+    /// let task = TaskEntry::with_settings("my-pong", "", |options: &TaskOptions| make("pong-mini", options));
+    /// assert!(!task.repeats_itself() && task.repeating().repeats_itself());
+    /// assert!(spectral_env::entries().iter().all(TaskEntry::repeats_itself));
+    /// ```
+    pub fn repeating(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
     /// The task's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -253,6 +271,11 @@ impl TaskEntry {
     /// Whether an instance can be made beside those that train, as evaluation during training needs.
     pub fn has_spares(&self) -> bool {
         self.spares
+    }
+
+    /// Whether the task is known to repeat itself to the bit ([`repeating`](TaskEntry::repeating)).
+    pub fn repeats_itself(&self) -> bool {
+        self.repeats
     }
 
     /// Fresh instances that are stepped together, if the task offers that.

@@ -289,6 +289,7 @@ pub fn entries() -> Vec<TaskEntry> {
         let views = info.observations.iter().map(|kind| format!("observation={}", kind.show()));
         let views: Vec<String> = views.collect();
         plain_entry(info)
+            .repeating()
             .page(info.page)
             .scores(info.random_score, info.best_score, info.best_score_is)
             .views(&info.observations.iter().map(Setting::show).collect::<Vec<_>>())

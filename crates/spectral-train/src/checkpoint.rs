@@ -4,6 +4,8 @@
 //! that a checkpoint costs what was gathered since the last one, not the whole replay. A *light* checkpoint is the same file
 //! with a mark and without segments: an agent resumed from it has all that it had learned and an empty replay.
 
+mod advice;
+
 use crate::actor::Actor;
 use crate::checked_records::CheckedRecords;
 use crate::claim::Fence;
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 spectral_core::choices! {
     /// What a checkpoint holds.
     CheckpointKind {
-        /// Full if the disk has room for twice the population's replay, else compact, or light where the task cannot be played again.
+        /// Full if the disk has room for twice the population's replay, else compact, or light where the task is not known to repeat itself.
         Auto = "auto",
         /// Everything: a resumed run goes on bit for bit.
         Full = "full",
@@ -80,7 +82,7 @@ pub struct Checkpoints {
 pub struct Loaded {
     /// Writes the ones that follow.
     pub checkpoints: Checkpoints,
-    /// It was a light one.
+    /// It was a light one, or its replay was to be left out.
     pub without_replay: bool,
 }
 
@@ -265,12 +267,16 @@ impl Checkpoints {
     ///
     /// A checkpoint that was chosen in place of a newer one becomes the newest, so that the run goes on from it even if it is killed at
     /// once.
+    ///
+    /// `without_replay` leaves out the replay that a checkpoint has, as if it were a light one: for a task that did not repeat itself,
+    /// or segments that are lost.
     pub fn load(
         dir: &RunDir,
         run: &ResolvedRun,
         population: &mut dyn Population,
         chosen: Option<&Path>,
         saving: Saving,
+        without_replay: bool,
     ) -> Result<Option<Loaded>, TrainError> {
         let all = Self::list(dir)?;
         // However the user writes its path, a checkpoint of this run is known by its own.
@@ -278,27 +284,20 @@ impl Checkpoints {
         let Some(path) = chosen.map(own).or_else(|| all.last().cloned()) else {
             return Ok(None);
         };
-        let mut loaded = match Self::read(dir, run, population, &path, saving) {
+        let mut loaded = match Self::read(dir, run, population, &path, saving, without_replay) {
             Err(TrainError::Store(error)) if error.may_spare_others() => {
                 // A device that takes nothing any more gives nothing back either: then no file is to blame.
                 population.save_model(0, ModelKind::Last, &mut StateWriter::default())?;
-                // What can be read to the end, tables included, can be gone on from. The population is of no use any more.
-                let mut sound =
-                    |p: &&PathBuf| **p != path && Self::read(dir, run, population, p, saving).is_ok();
-                let hint = all.iter().rev().find(&mut sound).map_or_else(
-                    || "there is no other sound checkpoint of this run".to_string(),
-                    |p| {
-                        let (run, p) = (dir.path().display(), p.display());
-                        format!(
-                            "another checkpoint is sound: `spectral resume {run} --checkpoint {p}` uses it"
-                        )
-                    },
-                );
+                let hint = advice::after_damage(dir, run, population, &path, &all, saving, without_replay);
                 return Err(TrainError::Data(format!("{error}\nnothing was changed; {hint}")));
             }
             other => other?,
         };
         loaded.checkpoints.take_up(&path, &all, &run.plan)?;
+        if without_replay {
+            // The checkpoint keeps its segments; those to come do not refer to them.
+            loaded.checkpoints.segments.iter_mut().for_each(Vec::clear);
+        }
         // The whole checkpoint is sound, and the newest: only now may files be cut back to it.
         for (agent, id) in loaded.checkpoints.ids.iter().enumerate() {
             let columns = population.metric_columns(agent);
@@ -389,13 +388,14 @@ impl Checkpoints {
         Ok(Some((model.into_bytes(), actor.frames())))
     }
 
-    /// Reads a checkpoint to its end into a population. No file is changed.
+    /// Reads a checkpoint to its end into a population, its replay only if it is wanted. No file is changed.
     fn read(
         dir: &RunDir,
         run: &ResolvedRun,
         population: &mut dyn Population,
         path: &Path,
         saving: Saving,
+        leave_out: bool,
     ) -> Result<Loaded, TrainError> {
         let plan = &run.plan;
         let mut checkpoints = Checkpoints::new(dir, plan, saving);
@@ -403,7 +403,7 @@ impl Checkpoints {
         let container = Container::open(path)?;
         container.verify()?;
         let without_replay = match read_manifest(&container)? {
-            (fingerprint, without_replay) if fingerprint == checkpoints.fingerprint => without_replay,
+            (fingerprint, is_light) if fingerprint == checkpoints.fingerprint => is_light || leave_out,
             _ => {
                 let detail = "it belongs to a run with other settings".into();
                 return Err(StoreError::Mismatch { path: path.into(), detail }.into());
@@ -412,6 +412,7 @@ impl Checkpoints {
         for (agent, id) in checkpoints.ids.iter().enumerate() {
             let state = container.section(&format!("agent/{id}"))?;
             let segments = segments_of(&container, id)?;
+            check_room(&checkpoints.folder, &segments, plan.agents[agent].settings.replay as u64)?;
             population.restore(agent, &state).map_err(|e| StoreError::state(path, &e))?;
             // A checkpoint without one is that of an agent that kept none; its mean begins at the next refresh.
             if container.names().any(|name| name == average_section(id)) {
@@ -426,9 +427,10 @@ impl Checkpoints {
             if emptied > 0 {
                 population.forget_before(agent, emptied);
             }
+            let wanted = if leave_out { &[] } else { segments.as_slice() };
             let mut records = CheckedRecords::new(population.records(agent), &run.task);
             let (oldest, recipes) =
-                (records.oldest(), load_segments(&checkpoints.folder, &segments, &mut records)?);
+                (records.oldest(), load_segments(&checkpoints.folder, wanted, &mut records)?);
             drop(records);
             let remake = |(segment, recipe)| Remaking { agent, oldest, segment, recipe };
             remaking.extend(recipes.into_iter().map(remake));
@@ -495,6 +497,17 @@ fn read_manifest(container: &Container) -> Result<(u32, bool), StoreError> {
 fn segments_of(container: &Container, id: &str) -> Result<Vec<SegmentRef>, StoreError> {
     let bytes = container.section(&format!("segments/{id}"))?;
     SegmentRef::manifest_from_bytes(&bytes).map_err(|e| StoreError::state(container.path(), &e))
+}
+
+/// Refuses segments of more records than a replay ever held at once: to make them again could take any time.
+fn check_room(folder: &Path, segments: &[SegmentRef], room: u64) -> Result<(), StoreError> {
+    match segments.iter().find(|segment| segment.count > room) {
+        Some(SegmentRef { file, count, .. }) => Err(StoreError::Mismatch {
+            path: folder.join(file),
+            detail: format!("{count} records for a replay that has room for {room}"),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The segments that a checkpoint beside the one in use needs, if it is sound and of this plan.

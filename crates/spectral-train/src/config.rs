@@ -51,8 +51,8 @@ settings! {
         /// What a checkpoint holds. A compact one has of replay only the actions, and where the task stood now and then; a
         /// resumed run plays them again, to the same bits. A light one leaves out replay, which fills anew when the run is
         /// resumed: until it holds learning_starts frames again, the agent acts as it has learned to and is not updated. auto
-        /// is full if the disk has room for twice the population's replay, else compact, or light where the task does not
-        /// save its state.
+        /// is full if the disk has room for twice the population's replay, else compact where the task is known to repeat
+        /// itself, as the built-in ones are, or light.
         checkpoint: CheckpointKind = CheckpointKind::Auto,
         /// Where to train: auto (a GPU if there is one and the population suits it), cpu, cuda or cuda:N.
         device: DeviceChoice = DeviceChoice::Auto,

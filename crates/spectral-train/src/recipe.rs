@@ -38,15 +38,16 @@ pub(crate) struct Anchor {
 /// How to make a range of records again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recipe {
-    anchor: Anchor,
+    /// Where the task stood before the first record.
+    pub anchor: Anchor,
     /// Whether the first record begins an episode, or a life.
-    starting: bool,
+    pub starting: bool,
     /// One per record.
-    actions: Vec<u8>,
+    pub actions: Vec<u8>,
     /// Records of a piece; the last one may have fewer.
-    per_piece: u64,
+    pub per_piece: u64,
     /// CRC-32 of each piece's records.
-    sums: Vec<u32>,
+    pub sums: Vec<u32>,
 }
 
 impl Recipe {

@@ -173,10 +173,12 @@ impl ResolvedRun {
 
     /// What checkpoints in `folder` hold, and what to tell the user about it. `taken` is what earlier checkpoints of this run take
     /// there, which counts as room. A task that saves its state can be played again, but one that is stepped together with
-    /// others has no instances of its own.
+    /// others has no instances of its own. What is decided for the user relies on a task only if it says that it repeats itself: that
+    /// it does not may show when nothing but the actions is left.
     pub fn checkpoints_hold(&self, folder: &Path, taken: u64, saves_task: bool) -> (Saving, Option<String>) {
         let replay = self.parts().replay_bytes();
-        let repeats = saves_task && !self.step_together;
+        let can_repeat = saves_task && !self.entry.is_stepped_together();
+        let repeats = can_repeat && self.entry.repeats_itself();
         let small = free_disk(folder).filter(|&free| replay.saturating_mul(2) > free.saturating_add(taken));
         let room = |free| {
             format!(
@@ -188,7 +190,7 @@ impl ResolvedRun {
         match (self.plan.run.checkpoint, small) {
             (CheckpointKind::Light, _) => (Saving::Light, None),
             (CheckpointKind::Full, _) | (CheckpointKind::Auto, None) => (Saving::Full, None),
-            (CheckpointKind::Compact, _) if repeats => (Saving::Compact, None),
+            (CheckpointKind::Compact, _) if can_repeat => (Saving::Compact, None),
             (CheckpointKind::Compact, _) => {
                 let note = format!(
                     "checkpoints are full, not compact: the task {} cannot be played again from where it stood",
@@ -204,9 +206,13 @@ impl ResolvedRun {
                 (Saving::Compact, Some(note))
             }
             (CheckpointKind::Auto, Some(free)) => {
+                let compact = match can_repeat {
+                    true => ", and checkpoint=compact plays it again, if the task repeats itself to the bit",
+                    false => "",
+                };
                 let note = format!(
                     "checkpoints leave out replay: {}; a resumed run will fill it anew before it learns on (--set \
-                     checkpoint=full insists)",
+                     checkpoint=full insists{compact})",
                     room(free)
                 );
                 (Saving::Light, Some(note))
@@ -313,6 +319,7 @@ fn checked_spec(spec: &TaskSpec, name: &str) -> Result<TaskSpec, TrainError> {
 mod tests {
     use super::*;
     use crate::config::Configuration;
+    use spectral_env::{TaskError, TaskOptions};
 
     #[test]
     fn compact_or_light_where_the_disk_is_small() {
@@ -336,8 +343,23 @@ mod tests {
         let huge = Plan { agents: vec![run.plan.agents[0].clone(); 100_000], ..run.plan.clone() };
         let (saving, note) = decide(huge.clone(), 0);
         assert!(saving == Saving::Compact && note.unwrap().contains("checkpoint=full"));
+        // Whoever watches every step does not change what the task can do.
+        let watched = ResolvedRun { step_together: true, ..with(huge.clone()) };
+        assert_eq!(watched.checkpoints_hold(&here, 0, true).0, Saving::Compact);
+        // A task that does not say that it repeats itself is only played again if the user asks for it.
+        let make = |options: &TaskOptions| spectral_env::make("pong-mini", options);
+        let entry = TaskEntry::with_settings("pong-mini", "", make);
+        let unknown = ResolvedRun { entry: entry.clone(), ..with(huge.clone()) };
+        let (saving, note) = unknown.checkpoints_hold(&here, 0, true);
+        assert!(saving == Saving::Light && note.unwrap().contains("checkpoint=compact plays it again"));
+        let compact = unknown.plan.with(|run| run.checkpoint = CheckpointKind::Compact);
+        let asked = ResolvedRun { plan: compact, ..unknown };
+        assert_eq!(asked.checkpoints_hold(&here, 0, true), (Saving::Compact, None));
         // A task that saves nothing, or has no instances of its own, cannot be played again.
-        let together = ResolvedRun { step_together: true, ..with(huge.clone()) };
+        let group =
+            |_: &TaskOptions, _| -> Result<TaskGroup, TaskError> { unreachable!("none is made here") };
+        let entry = entry.repeating().stepped_together(group);
+        let together = ResolvedRun { entry, ..with(huge.clone()) };
         for (run, saves_task) in [(with(huge.clone()), false), (together, true)] {
             let (saving, note) = run.checkpoints_hold(&here, 0, saves_task);
             assert!(saving == Saving::Light && note.unwrap().contains("leave out replay"));

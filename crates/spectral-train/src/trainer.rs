@@ -42,6 +42,8 @@ pub struct Resumption<'a> {
     pub threads: usize,
     /// Another checkpoint than the newest.
     pub checkpoint: Option<&'a Path>,
+    /// Leave out the replay of the checkpoint, as if it were a light one.
+    pub without_replay: bool,
     /// Another device than the run asked for when it was made.
     pub device: Option<DeviceChoice>,
     /// Take steps together ([`ResolvedRun::step_together`]) although the task does not ask for it.
@@ -104,7 +106,8 @@ impl Trainer {
         run.plan.run.frames = how.frames.unwrap_or(planned);
         let saving = decide_saving(&dir, &mut run, population.as_mut());
         let (seconds_before, has_progress) = dir.before()?;
-        let loaded = Checkpoints::load(&dir, &run, population.as_mut(), how.checkpoint, saving)?;
+        let Resumption { checkpoint, without_replay, .. } = how;
+        let loaded = Checkpoints::load(&dir, &run, population.as_mut(), checkpoint, saving, without_replay)?;
         if loaded.is_none() && has_progress {
             return Err(TrainError::Data(format!(
                 "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
@@ -122,7 +125,8 @@ impl Trainer {
             return Self::fresh(dir, run, population, saving, lock);
         };
         if without_replay {
-            run.notes.push("the checkpoint is a light one: replay fills anew before learning goes on".into());
+            let why = if how.without_replay { "replay is left out" } else { "the checkpoint is a light one" };
+            run.notes.push(format!("{why}: replay fills anew before learning goes on"));
         }
         Self::of(dir, run, population, checkpoints, seconds_before, lock)
     }

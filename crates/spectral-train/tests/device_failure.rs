@@ -184,15 +184,15 @@ fn a_device_that_fails_under_a_checkpoint_leaves_the_last_one_as_it_was() {
     assert!(saved.contains_key(&last));
     // A device that fails while it is read is not taken for a damaged file.
     let mut gone = fresh(0);
-    let read = Checkpoints::load(&dir, &run, &mut gone, None, Saving::Full);
+    let read = Checkpoints::load(&dir, &run, &mut gone, None, Saving::Full, false);
     assert_device_blamed(&read.err().unwrap());
     // A file that is damaged still is, and the checkpoint itself is as good as ever.
     let mut whole = fresh(3);
     std::fs::write(&last, &saved[&last][..saved[&last].len() - 9]).unwrap();
-    let read = Checkpoints::load(&dir, &run, &mut whole, None, Saving::Full);
+    let read = Checkpoints::load(&dir, &run, &mut whole, None, Saving::Full, false);
     assert!(matches!(read.err().unwrap(), TrainError::Data(text) if text.contains("cut short")));
     std::fs::write(&last, &saved[&last]).unwrap();
-    let loaded = Checkpoints::load(&dir, &run, &mut whole, None, Saving::Full).unwrap().unwrap();
+    let loaded = Checkpoints::load(&dir, &run, &mut whole, None, Saving::Full, false).unwrap().unwrap();
     assert_eq!(loaded.checkpoints.last(), Some(last.as_path()));
     assert!((0..3).all(|agent| whole.actor(agent).frames() == 120));
 }

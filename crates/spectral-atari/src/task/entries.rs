@@ -114,7 +114,7 @@ pub fn entries() -> Vec<TaskEntry> {
                 made(name, settings.atari_protocol, None, None)
             }),
         };
-        entry.page(info.page).views(&["pixels"]).protocol("paper").roms(&info.games)
+        entry.repeating().page(info.page).views(&["pixels"]).protocol("paper").roms(&info.games)
     };
     tasks().iter().map(entry).collect()
 }

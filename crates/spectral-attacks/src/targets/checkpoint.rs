@@ -86,7 +86,7 @@ fn resume(fixture: &Fixture) -> Result<(), String> {
     let Fixture { run, dir, .. } = fixture;
     let mut population = CpuPopulation::new(run).expect("a population");
     let loaded =
-        Checkpoints::load(dir, run, &mut population, None, Saving::Full).map_err(|e| e.to_string())?;
+        Checkpoints::load(dir, run, &mut population, None, Saving::Full, false).map_err(|e| e.to_string())?;
     loaded.ok_or("there is no checkpoint")?;
     let interrupt = AtomicBool::new(false);
     let slice = TrainSlice {

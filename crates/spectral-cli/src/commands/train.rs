@@ -113,6 +113,7 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
         frames: args.frames,
         threads: args.threads,
         checkpoint: args.checkpoint.as_deref(),
+        without_replay: args.without_replay,
         device: args.device.as_deref().map(parse).transpose().map_err(TrainError::from)?,
         ..Resumption::default()
     };

@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 /// Frames at which there is a checkpoint; the run ends at the last.
 const ENDS: [u64; 3] = [240, 480, 720];
 
-const SETTINGS: [&str; 19] = [
+const SETTINGS: [&str; 18] = [
     "task=exponential-pong-mini",
     "frame_skip=6",
     "agents=spectral",
@@ -37,7 +37,6 @@ const SETTINGS: [&str; 19] = [
     "eval_every=240",
     "eval_games=1",
     "eval_epsilon=1",
-    "checkpoint=full",
     "checkpoint_seconds=1000",
     "device=cpu",
     "threads=1",
@@ -69,8 +68,12 @@ impl Saved {
 }
 
 fn create(run: &Path) -> Result<Trainer, TrainError> {
+    create_with(run, "checkpoint=full")
+}
+
+fn create_with(run: &Path, further: &str) -> Result<Trainer, TrainError> {
     let mut config = Configuration::default();
-    SETTINGS.iter().for_each(|pair| config.set(pair).unwrap());
+    SETTINGS.iter().chain([&further]).for_each(|pair| config.set(pair).unwrap());
     config.set(&format!("frames={}", ENDS[0])).unwrap();
     let registry = Registry::default();
     Trainer::create(run, registry.resolve(&config)?, &registry, "test")

@@ -4,9 +4,11 @@
 use super::*;
 use crate::checkpoint::Checkpoints;
 use crate::run_dir::RunDir;
+use crate::store::Container;
 use crate::store::disk::faults::{Disk, Fault};
 use crate::store::disk::power::{Data, Names, lay};
 use crate::store::testing::ScratchDir;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -218,4 +220,30 @@ fn a_resumption_from_an_older_checkpoint_that_is_disturbed_costs_no_bit() {
         let older = run.join("checkpoints/00000001.checkpoint");
         finish(resume(run, Some(&older))?, saved)
     });
+}
+
+/// Replay that is played again, with recipes in place of records. A resumption reads the newest two.
+#[test]
+fn a_compact_run_that_is_disturbed_costs_no_bit() {
+    let compact = |run: &Path| create_with(run, "checkpoint=compact");
+    let dir = ScratchDir::new();
+    let disk = Disk::watch(dir.path(), None);
+    let mut trainer = compact(&dir.join("run")).unwrap();
+    trainer.run().unwrap();
+    trainer.set_end(ENDS[1]).unwrap();
+    trainer.run().unwrap();
+    trainer.set_end(ENDS[2]).unwrap();
+    drop((trainer, disk));
+    let segments = tree_of(&dir.join("run/checkpoints")).into_keys();
+    let segments: Vec<_> = segments.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
+    let is_recipe = |path: &PathBuf| {
+        let container = Container::open(&dir.join("run/checkpoints").join(path)).unwrap();
+        container.names().any(|name| name == "recipe")
+    };
+    assert!(segments.len() == 2 && segments.iter().all(is_recipe), "{segments:?}");
+    let start = Start { tree: tree_of(dir.path()), saved: ENDS[1] };
+    walk("a compact run", &[Fault::FailDone, Fault::Kill], &NOTHING, |run, saved| {
+        finish(compact(run)?, saved)
+    });
+    walk("a resumption of a compact run", &ALL, &start, |run, saved| finish(resume(run, None)?, saved));
 }

@@ -1,5 +1,6 @@
 //! Compact checkpoints: replay that is played again is the replay that there was.
 
+use super::forged_tests::forge_segment;
 use super::tests::{assert_same, plan, registry, resume, train};
 use crate::checkpoint::Checkpoints;
 use crate::config::Configuration;
@@ -125,30 +126,58 @@ fn a_recipe_is_small() {
     assert!(sizes[1] < 1_500, "{sizes:?}");
 }
 
-/// What was written for another game is noticed: every piece has a checksum of what there was.
+/// What was written for another game is noticed, though file and checkpoint agree: every piece has a checksum of what there was.
 #[test]
 fn a_recipe_that_makes_other_records_is_refused_and_nothing_changes() {
     let dir = ScratchDir::new();
-    let path = dir.join("run");
-    train(&path, &plan("pong-mini", &["frames=500", "checkpoint=compact"]), DeviceChoice::Cpu, 2);
-    // The agents' recipes are exchanged: sound files of the right length, but for another seed's task they would differ.
-    let other = dir.join("other");
-    train(
-        &other,
-        &plan("pong-mini", &["frames=500", "checkpoint=compact", "seeds=5..5"]),
-        DeviceChoice::Cpu,
-        2,
-    );
-    let (here, there) = (segments(&path), segments(&other));
-    let before = std::fs::read(&here[0].0).unwrap();
-    std::fs::copy(&there[0].0, &here[0].0).unwrap();
+    let trained = |name: &str, seed: &str| {
+        let set = ["frames=500", "checkpoint=compact", "agents=clipped", seed];
+        train(&dir.join(name), &plan("pong-mini", &set), DeviceChoice::Cpu, 1);
+        dir.join(name)
+    };
+    let (run, other) = (trained("run", "seeds=1..1"), trained("other", "seeds=5..5"));
+    copy(&run, &dir.join("whole"));
+    let theirs = Container::open(&segments(&other)[0].0).unwrap().section("recipe").unwrap();
+    forge_segment(&run, "clipped-s1", &|bytes| *bytes = theirs.clone());
     let resumption = Resumption { frames: Some(900), ..Resumption::default() };
-    let error = Trainer::resume(&path, &registry(), resumption).err().unwrap().to_string();
-    assert!(error.contains("segment") && error.contains("nothing was changed"), "{error}");
-    std::fs::write(&here[0].0, before).unwrap();
-    resume(&path, DeviceChoice::Cpu, Some(900));
-    let (dir, _) = RunDir::open(&path, &registry()).unwrap();
-    assert!(!Checkpoints::list(&dir).unwrap().is_empty());
+    let error = Trainer::resume(&run, &registry(), resumption).err().unwrap().to_string();
+    assert!(error.contains("came out differently") && error.contains("nothing was changed"), "{error}");
+    resume(&dir.join("whole"), DeviceChoice::Cpu, Some(900));
+}
+
+/// Whatever replay a checkpoint has can be left out; the run then goes on as from a light one. The checkpoint keeps its replay, as
+/// long as it is kept.
+#[test]
+fn replay_that_is_left_out_is_as_that_of_a_light_checkpoint() {
+    let dir = ScratchDir::new();
+    let expected = dir.join("light");
+    let of = |kind: &str| plan("exponential-pong-mini", &["frames=800", &format!("checkpoint={kind}")]);
+    train(&expected, &of("light"), DeviceChoice::CpuLockstep, 2);
+    resume(&expected, DeviceChoice::Cpu, Some(1_200));
+    for kind in ["full", "compact"] {
+        let path = dir.join(kind);
+        train(&path, &of(kind), DeviceChoice::Cpu, 2);
+        let how = Resumption { frames: Some(1_200), without_replay: true, ..Resumption::default() };
+        let mut trainer = Trainer::resume(&path, &registry(), how).unwrap();
+        assert!(
+            trainer.notes().iter().any(|note| note.contains("replay is left out")),
+            "{:?}",
+            trainer.notes()
+        );
+        trainer.run().unwrap();
+        drop(trainer);
+        assert_same(&path, &expected);
+        // What was written since stands by itself, and what it departed from still has its replay.
+        let (run, _) = RunDir::open(&path, &registry()).unwrap();
+        for (number, checkpoint) in Checkpoints::list(&run).unwrap().into_iter().enumerate() {
+            let again = dir.join(&format!("{kind}-{number}"));
+            copy(&path, &again);
+            let checkpoint = again.join("checkpoints").join(checkpoint.file_name().unwrap());
+            let how = Resumption { checkpoint: Some(&checkpoint), ..Resumption::default() };
+            let trainer = Trainer::resume(&again, &registry(), how).unwrap();
+            assert!(!trainer.notes().iter().any(|note| note.contains("left out")), "{:?}", trainer.notes());
+        }
+    }
 }
 
 /// A task that is not a function of its state: what it shows after some steps depends on all steps of all its instances.
@@ -199,6 +228,9 @@ fn a_task_that_does_not_repeat_itself_keeps_its_records_or_is_named() {
         let resumed = |frames: u64| {
             let how = Resumption { frames: Some(frames), ..Resumption::default() };
             let mut trainer = Trainer::resume(&path, &registry, how)?;
+            trainer.run()?;
+            // Both checkpoints that are kept need what was gathered up to the first.
+            trainer.set_end(frames + 50)?;
             trainer.run()
         };
         let mut config = Configuration::default();
@@ -210,7 +242,7 @@ fn a_task_that_does_not_repeat_itself_keeps_its_records_or_is_named() {
         Trainer::create(&path, run, &registry, "test").unwrap().run().unwrap();
         resumed(1_000).unwrap();
         let kinds: Vec<bool> = segments(&path).into_iter().map(|(_, is_recipe)| is_recipe).collect();
-        assert_eq!(kinds, [true, !at_once]);
+        assert_eq!(kinds, [true, !at_once, false]);
         match resumed(1_100) {
             Ok(_) => assert!(at_once),
             Err(error) => {
@@ -220,6 +252,13 @@ fn a_task_that_does_not_repeat_itself_keeps_its_records_or_is_named() {
                     error.contains("not deterministic") && error.contains("nothing was changed"),
                     "{error}"
                 );
+                // No checkpoint's replay can be had again, but that is no reason to lose the run.
+                let way = format!("`spectral resume {} --without-replay`", path.display());
+                assert!(error.contains(&way) && error.contains("no other sound checkpoint"), "{error}");
+                let how = Resumption { frames: Some(1_100), without_replay: true, ..Resumption::default() };
+                let mut trainer = Trainer::resume(&path, &registry, how).unwrap();
+                assert_eq!(trainer.progress()[0].frames, 1_050);
+                trainer.run().unwrap();
             }
         }
     }

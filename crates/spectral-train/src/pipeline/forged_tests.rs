@@ -1,14 +1,14 @@
 //! Checkpoints with checksums that are right and contents that are not: an error, never a panic.
 
 use super::compact_tests::copy;
-use super::tests::{plan, registry, train};
+use super::tests::{plan, registry, resume, train};
 use crate::checkpoint::Checkpoints;
 use crate::devices::DeviceChoice;
 use crate::error::TrainError;
+use crate::recipe::Recipe;
 use crate::run_dir::RunDir;
 use crate::store::{Container, ContainerWriter, SegmentRef, testing::ScratchDir, write_atomically};
 use crate::trainer::{Resumption, Trainer};
-use spectral_core::bytes::{StateReader, StateWriter};
 use std::path::{Path, PathBuf};
 
 /// Writes a container anew, with checksums that are right, and with some of its sections changed.
@@ -32,7 +32,7 @@ fn newest(run: &Path) -> PathBuf {
 }
 
 /// Changes what the first segment of the agent holds, and lets its checkpoint mean that.
-fn forge_segment(run: &Path, id: &str, change: &dyn Fn(&mut Vec<u8>)) {
+pub(super) fn forge_segment(run: &Path, id: &str, change: &dyn Fn(&mut Vec<u8>)) {
     forge_section(run, id, &["records", "recipe"], change);
 }
 
@@ -98,38 +98,91 @@ fn forged_records_are_refused_and_never_a_panic() {
     }
 }
 
+/// Everything in a recipe, in the middle of an episode. What can be told from the file is refused at once; the rest shows in the
+/// checksums when it is played.
 #[test]
 fn forged_recipes_are_refused_and_take_no_memory() {
-    let recipe = |bytes: &[u8], change: &dyn Fn(&mut Vec<u8>, &mut u64)| {
-        let mut from = StateReader::new(bytes);
-        let (step, fresh, score) = (from.u64().unwrap(), from.bool().unwrap(), from.u8().unwrap());
-        let (task, starting) = (from.blob().unwrap().to_vec(), from.bool().unwrap());
-        let (mut actions, mut per_piece) = (from.blob().unwrap().to_vec(), from.u64().unwrap());
-        let sum = from.u32().unwrap();
-        change(&mut actions, &mut per_piece);
-        let mut out = StateWriter::default();
-        out.u64(step);
-        out.bool(fresh);
-        out.u8(score);
-        out.blob(&task);
-        out.bool(starting);
-        out.blob(&actions);
-        out.u64(per_piece);
-        out.u32(sum);
-        out.into_bytes()
-    };
-    type Change = (&'static str, fn(&mut Vec<u8>, &mut u64));
-    let changes: [Change; 2] = [
-        ("no action 200", |actions, _| actions[3] = 200),
-        ("pieces of 1000000000000 records", |_, per_piece| *per_piece = 1_000_000_000_000),
+    let dir = ScratchDir::new();
+    let run = trained(&dir, "pong-mini", &["checkpoint=compact", "frames=490", "replay=150"]);
+    resume(&run, DeviceChoice::Cpu, Some(500));
+    resume(&run, DeviceChoice::Cpu, Some(650));
+    type Change = (&'static str, fn(&mut Recipe));
+    let (other, differs) = ("a recipe for other records", "came out differently");
+    let changes: [Change; 13] = [
+        ("no action 200", |recipe| recipe.actions[3] = 200),
+        (differs, |recipe| recipe.actions[3] = (recipe.actions[3] + 1) % 3),
+        (other, |recipe| recipe.actions.truncate(149)),
+        (other, |recipe| recipe.actions.push(0)),
+        ("pieces of 1000000000000 records", |recipe| recipe.per_piece = 1_000_000_000_000),
+        (differs, |recipe| recipe.sums[0] ^= 1),
+        (other, |recipe| recipe.anchor.step -= 1),
+        (other, |recipe| recipe.anchor.step += 1 << 40),
+        (differs, |recipe| recipe.anchor.fresh = true),
+        (differs, |recipe| recipe.anchor.player_score += 1),
+        (differs, |recipe| recipe.starting = true),
+        ("more bytes expected", |recipe| recipe.anchor.task.truncate(3)),
+        (differs, |recipe| {
+            // Each byte by itself may be one of which nothing depends in the next 150 steps; together they are another game.
+            let task: Vec<u8> = recipe.anchor.task.iter().map(|byte| byte & 1).collect();
+            recipe.anchor.task = task;
+        }),
     ];
-    for (reason, change) in changes {
-        let dir = ScratchDir::new();
-        let run = trained(&dir, "pong-mini", &["checkpoint=compact"]);
-        forge_segment(&run, "clipped-s1", &|bytes| *bytes = recipe(bytes, &change));
-        let error = refusal(&run);
-        assert!(error.contains(reason), "{reason}: {error}");
+    for (number, (reason, change)) in changes.into_iter().enumerate() {
+        let forged = dir.join(&format!("forged-{number}"));
+        copy(&run, &forged);
+        forge_section(&forged, "clipped-s1", &["recipe"], &|bytes| {
+            let mut recipe = Recipe::from_bytes(bytes).unwrap();
+            assert_eq!((recipe.anchor.step, recipe.actions.len()), (500, 150));
+            assert!(!recipe.anchor.fresh && !recipe.starting, "in the middle of an episode");
+            change(&mut recipe);
+            *bytes = recipe.to_bytes();
+        });
+        let error = refusal(&forged);
+        assert!(error.contains(reason) && error.contains(".segment"), "{number}, {reason}: {error}");
     }
+}
+
+/// A recipe is played from its first record on: nobody is to wait for records that no replay had, or that this one does not keep.
+#[test]
+fn recipes_of_records_that_a_replay_cannot_need_are_refused_before_they_are_played() {
+    let dir = ScratchDir::new();
+    let set = |replay: &str| [replay, "checkpoint=compact", "learning_starts=10000"].map(String::from);
+    let make = |name: &str, replay: &str, ends: &[u64]| {
+        let first = format!("frames={}", ends[0]);
+        let set = set(replay);
+        let set: Vec<&str> = set.iter().map(String::as_str).chain(["agents=clipped", "seeds=1..1"]).collect();
+        let path = dir.join(name);
+        train(&path, &plan("pong-mini", &[&set[..], &[&first]].concat()), DeviceChoice::Cpu, 1);
+        ends[1..].iter().for_each(|&end| drop(resume(&path, DeviceChoice::Cpu, Some(end))));
+        path
+    };
+    let manifest = |checkpoint: &Path| {
+        let section = Container::open(checkpoint).unwrap().section("segments/clipped-s1").unwrap();
+        SegmentRef::manifest_from_bytes(&section).unwrap()
+    };
+    let mean = |run: &Path, segments: &[SegmentRef]| {
+        forge(&newest(run), &mut |name, bytes| {
+            if name == "segments/clipped-s1" {
+                *bytes = SegmentRef::manifest_to_bytes(segments);
+            }
+        });
+    };
+    // The same games, with a larger replay: its recipe is true in the other run, too, only too long.
+    let (small, large) = (make("small", "replay=300", &[500]), make("large", "replay=600", &[500]));
+    let long = manifest(&newest(&large));
+    let file = |run: &Path| run.join("checkpoints").join(&long[0].file);
+    std::fs::copy(file(&large), file(&small)).unwrap();
+    mean(&small, &long);
+    let error = refusal(&small);
+    assert!(error.contains("500 records for a replay that has room for 300"), "{error}");
+    // A segment that an older checkpoint keeps.
+    let run = make("old", "replay=300", &[150, 300, 500]);
+    let older = newest(&run).with_file_name("00000002.checkpoint");
+    let (old, new) = (manifest(&older), manifest(&newest(&run)));
+    assert_eq!((old[0].end(), new[0].first), (150, 150));
+    mean(&run, &[&old[..1], &new].concat());
+    let error = refusal(&run);
+    assert!(error.contains("it ends at record 150, the replay needs 200..500"), "{error}");
 }
 
 /// A small file may decompress to gigabytes. What a checkpoint means is known before.

@@ -298,6 +298,11 @@ pub fn load_segments(
                 last.end()
             ),
         )),
+        // Recipes are played from their first record on, whether a replay needs it or not.
+        (Some(first), Some(_)) if first.end() <= oldest => Err(mismatch(
+            &dir.join(&first.file),
+            format!("it ends at record {}, the replay needs {oldest}..{newest}", first.end()),
+        )),
         (None, None) if oldest != newest => {
             Err(mismatch(dir, format!("no segment is listed, the replay needs records {oldest}..{newest}")))
         }
