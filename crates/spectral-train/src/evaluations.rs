@@ -9,7 +9,7 @@ use crate::frozen_games::{Request, Row};
 use crate::model_file::{self, Model};
 use crate::population::ModelKind;
 use crate::resolve::ResolvedRun;
-use crate::store::{CsvWriter, Field, StoreError, disk, sync_folder};
+use crate::store::{CsvWriter, Field, StoreError, disk, refuse_link, sync_folder};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -153,6 +153,7 @@ impl Evaluations {
     pub(crate) fn check_files(&self, folder: &Path) -> Result<(), StoreError> {
         let Table::Recorded(recorded @ 1..) = self.table else { return Ok(()) };
         let path = folder.join(NAME);
+        refuse_link(&path).map_err(|e| StoreError::io(&path, "open", e))?;
         let found = disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
         match found < recorded {
             true => Err(StoreError::TooShort { path, found, recorded }),

@@ -1,7 +1,9 @@
 //! Writes one agent's metrics to CSV files and TensorBoard events in its own folder.
 
 use crate::machine::unix_seconds;
-use crate::store::{CsvWriter, EventWriter, Field, StoreError, disk, sweep_temporaries, sync_folder};
+use crate::store::{
+    CsvWriter, EventWriter, Field, StoreError, disk, refuse_link, sweep_temporaries, sync_folder,
+};
 use spectral_agent::diagnostics::ScoreError;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;
@@ -178,6 +180,7 @@ impl RecordedFiles {
         for (name, recorded) in tables.chain([(self.events.as_str(), self.events_length)]) {
             let path = folder.join(name);
             if recorded > 0 {
+                refuse_link(&path).map_err(|e| StoreError::io(&path, "open", e))?;
                 let found =
                     disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
                 if found < recorded {

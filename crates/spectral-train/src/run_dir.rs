@@ -9,7 +9,8 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
 use crate::store::{
-    StoreError, create_folder, disk, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically,
+    StoreError, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, sweep_temporaries,
+    write_atomically,
 };
 use spectral_core::settings::quote;
 use std::collections::HashMap;
@@ -144,7 +145,15 @@ impl RunDir {
         // A process that was killed may have left one, which leads nowhere.
         let _ = disk::remove_file(self.path.join(LIVE_FILE));
         for folder in [self.checkpoints(), self.path.join("agents")] {
+            refuse_link(&folder).map_err(|e| StoreError::io(&folder, "use", e))?;
             disk::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
+        }
+        // Files are cut and removed in these folders: behind a link they would be somebody else's.
+        let agents = self.path.join("agents");
+        let failed = |e| StoreError::io(&agents, "list", e);
+        for agent in disk::read_dir(&agents).map_err(failed)? {
+            let agent = agent.map_err(failed)?.path();
+            refuse_link(&agent).map_err(|e| StoreError::io(&agent, "use", e))?;
         }
         sweep_temporaries(&self.path)?;
         Ok(())

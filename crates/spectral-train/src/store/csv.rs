@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::disk::File;
+use super::plain_file::create_plain;
 use super::{StoreError, reopen_at};
 
 /// One field of a row. Floats are written in the shortest form that reads back to the same bits of their own
@@ -73,9 +74,9 @@ pub struct CsvWriter {
 }
 
 impl CsvWriter {
-    /// Begins a table. An existing file is replaced.
+    /// Begins a table. An existing file is replaced, but no link is followed.
     pub fn create(path: &Path, header: &[String]) -> Result<Self, StoreError> {
-        let file = File::create(path).map_err(|e| StoreError::io(path, "create", e))?;
+        let file = create_plain(path).map_err(|e| StoreError::io(path, "create", e))?;
         let line = header.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
         let out = BufWriter::new(file);
         let mut table = CsvWriter { path: path.into(), out, columns: header.len(), length: 0, line };
@@ -181,6 +182,7 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::disk;
     use super::super::testing::ScratchDir;
     use super::*;
 
@@ -258,10 +260,36 @@ mod tests {
         assert!(table.row(&[Field::Empty]).is_err(), "the columns are known after a resumption too");
     }
 
+    /// What a link leads to may be anybody's, and is neither cut nor written.
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_are_no_tables() {
+        let dir = ScratchDir::new();
+        let (precious, link, pipe) = (dir.join("precious"), dir.join("t.csv"), dir.join("pipe"));
+        std::fs::write(&precious, "frame\n1\n2\n").unwrap();
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&link, &pipe, &dir.path().to_path_buf()] {
+            CsvWriter::create(path, &header(&["frame"])).err().unwrap();
+            CsvWriter::resume(path, 8).err().unwrap();
+        }
+        super::super::EventWriter::append_at(&link, 8).err().unwrap();
+        let said = CsvWriter::create(&link, &header(&["frame"])).err().unwrap().to_string();
+        assert!(said.contains("it is a link, which is not followed; put the plain file"), "{said}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "frame\n1\n2\n");
+        // A file that is there is begun anew.
+        drop(CsvWriter::create(&precious, &header(&["loss"])).unwrap());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "loss\n");
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_called_a_full_disk() {
-        let mut table = CsvWriter::create(Path::new("/dev/full"), &header(&["frame"])).unwrap();
+        let dir = ScratchDir::new();
+        let mut table = CsvWriter::create(&dir.join("t.csv"), &header(&["frame"])).unwrap();
+        let full = disk::open_with(std::fs::OpenOptions::new().write(true), Path::new("/dev/full")).unwrap();
+        table.out = BufWriter::new(full);
+        table.row(&[1u64.into()]).unwrap();
         let error = table.flush().unwrap_err();
         assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
         assert!(error.to_string().contains("the disk is full: "));
