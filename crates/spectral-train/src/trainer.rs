@@ -103,7 +103,7 @@ impl Trainer {
         let planned = run.plan.run.frames;
         run.plan.run.frames = how.frames.unwrap_or(planned);
         let saving = decide_saving(&dir, &mut run, population.as_mut());
-        let (seconds_before, has_progress) = dir.before()?;
+        let (seconds_before, has_progress) = dir.before(&run.plan)?;
         let loaded = Checkpoints::load(&dir, &run, population.as_mut(), how.checkpoint, saving)?;
         if loaded.is_none() && has_progress {
             return Err(TrainError::Data(format!(
@@ -119,6 +119,8 @@ impl Trainer {
         dir.record_device(&run.device_name())?;
         note_saving(&mut run, population.as_mut());
         let Some(Loaded { checkpoints, without_replay }) = loaded else {
+            // Tables are about to be begun anew.
+            dir.forget_tables()?;
             return Self::fresh(dir, run, population, saving, lock);
         };
         if without_replay {
@@ -324,6 +326,7 @@ impl Trainer {
                 frames: actor.frames(),
                 finished: actor.frames() >= self.run.plan.run.frames,
                 stopped: actor.stopped().map(String::from),
+                tables: self.checkpoints.tables(agent).to_vec(),
             }
         };
         let agents: Vec<AgentState> = (0..self.run.plan.agents.len()).map(state).collect();
