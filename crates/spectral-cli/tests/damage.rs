@@ -20,8 +20,18 @@ impl Halted {
         place.train(&format!("{arguments} --out whole")).code(0);
         let mut child = place.start(&train(&format!("{arguments} --out run")));
         let run = place.path("run");
-        wait_until("two checkpoints", || checkpoints(&run).len() >= 2 || child.try_wait().unwrap().is_some());
-        assert!(child.try_wait().unwrap().is_none(), "it ended before two checkpoints were seen");
+        let mut wait = |what: &str, so: &dyn Fn() -> bool| {
+            wait_until(what, || so() || child.try_wait().unwrap().is_some());
+            assert!(child.try_wait().unwrap().is_none(), "it ended before this was seen: {what}");
+        };
+        // On a machine with other work to do, an agent may not have begun when the first ones are written.
+        let state = || std::fs::read_to_string(run.join("state.toml")).unwrap_or_default();
+        wait("both agents at work", &|| !state().is_empty() && !state().contains("frames = 0\n"));
+        let seen = checkpoints(&run).pop();
+        wait("two checkpoints since", &|| {
+            let all = checkpoints(&run);
+            all.len() >= 2 && all.first() > seen.as_ref()
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         let whole = results(&place.path("whole"));

@@ -53,6 +53,7 @@ fn told_of(run: &Path, what: &str) -> usize {
 #[test]
 fn a_digit_that_was_changed_is_noticed() {
     let dir = ScratchDir::new();
+    let _unsynced = Disk::watch(dir.path(), None);
     let run = run_to(&dir, 2);
     let older = checkpoints(&run).remove(0);
     let known = crate::store::Container::open(&older).unwrap().section("tables/spectral-s1").unwrap();
@@ -93,6 +94,7 @@ fn a_digit_that_was_changed_is_noticed() {
 #[test]
 fn a_checkpoint_without_checksums_is_gone_on_from() {
     let dir = ScratchDir::new();
+    let _unsynced = Disk::watch(dir.path(), None);
     let run = run_to(&dir, 1);
     let path = checkpoints(&run).remove(0);
     let with = crate::store::Container::open(&path).unwrap();
@@ -168,6 +170,7 @@ fn the_state_never_contradicts_tables_that_are_cut_back() {
 #[test]
 fn a_damaged_state_is_refused() {
     let dir = ScratchDir::new();
+    let _unsynced = Disk::watch(dir.path(), None);
     let run = run_to(&dir, 1);
     let whole = state(&run);
     let seconds = RunDir::open(&run, &Registry::default()).unwrap().0.seconds();
