@@ -20,8 +20,18 @@ impl Halted {
         place.train(&format!("{arguments} --out whole")).code(0);
         let mut child = place.start(&train(&format!("{arguments} --out run")));
         let run = place.path("run");
-        wait_until("two checkpoints", || checkpoints(&run).len() >= 2 || child.try_wait().unwrap().is_some());
-        assert!(child.try_wait().unwrap().is_none(), "it ended before two checkpoints were seen");
+        let mut wait = |what: &str, so: &dyn Fn() -> bool| {
+            wait_until(what, || so() || child.try_wait().unwrap().is_some());
+            assert!(child.try_wait().unwrap().is_none(), "it ended before this was seen: {what}");
+        };
+        // On a machine with other work to do, an agent may not have begun when the first ones are written.
+        let state = || std::fs::read_to_string(run.join("state.toml")).unwrap_or_default();
+        wait("both agents at work", &|| !state().is_empty() && !state().contains("frames = 0\n"));
+        let seen = checkpoints(&run).pop();
+        wait("two checkpoints since", &|| {
+            let all = checkpoints(&run);
+            all.len() >= 2 && all.first() > seen.as_ref()
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         let whole = results(&place.path("whole"));
@@ -215,17 +225,100 @@ fn a_damaged_description_or_table_or_model_is_named() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_table_that_cannot_grow_stops_the_run_cleanly() {
+    if !can_mount() {
+        return skipped("this system lets us mount nothing, so no table was kept from growing");
+    }
     let halted = Halted::new();
     let run = halted.place.path("full");
     std::fs::create_dir_all(run.join("agents/rich-s1")).unwrap();
     std::fs::copy(halted.run.join("run.toml"), run.join("run.toml")).unwrap();
-    let table = run.join("agents/rich-s1/metrics.csv");
-    std::os::unix::fs::symlink("/dev/full", &table).unwrap();
-    let ran = halted.place.run("resume full").code(3);
-    ran.says(&["rich-s1/metrics.csv", "disk is full", "`spectral resume full` goes on"]);
-    std::fs::remove_file(&table).unwrap();
+    // One page, which the table of episodes takes.
+    let script = "mount -t tmpfs -o size=4k none full/agents/rich-s1 || exit 9
+         $SPECTRAL resume full 2> err; echo $? > code";
+    in_own_mounts(&halted.place, script);
+    let read = |name: &str| std::fs::read_to_string(halted.place.path(name)).unwrap();
+    assert_eq!(read("code").trim(), "3", "{}", read("err"));
+    for word in ["rich-s1/metrics.csv", "disk is full", "`spectral resume full` goes on"] {
+        assert!(read("err").contains(word), "no '{word}' in: {}", read("err"));
+    }
+    // What was mounted is gone: the agent's folder is empty again.
     halted.place.run("resume full").code(0);
     assert_same(&results(&run), &halted.whole);
+}
+
+/// Whoever gave us a run directory may have put links into it. What they lead to is neither cut, nor written, nor removed.
+#[test]
+#[cfg(unix)]
+fn links_in_a_run_directory_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let halted = Halted::new();
+    let precious = halted.place.path("precious");
+    std::fs::create_dir(&precious).unwrap();
+    for name in ["metrics.csv", "eval.csv", "a.segment", ".x.spectral-tmp-1"] {
+        std::fs::write(precious.join(name), "frame\n1\n2\n").unwrap();
+    }
+    let before = snapshot(&precious);
+    // A run without a checkpoint, which begins its tables anew, and one with checkpoints, which cuts them.
+    let begun = |name: &str| {
+        let run = halted.copy(name);
+        std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
+        std::fs::remove_dir_all(run.join("agents")).unwrap();
+        std::fs::remove_file(run.join("state.toml")).unwrap();
+        std::fs::create_dir_all(run.join("agents/rich-s1")).unwrap();
+        run
+    };
+    let refused = |name: &str, word: &str| {
+        halted.place.run(&format!("resume {name}")).code(3).says(&[word, "it is a link"]);
+        assert_same(&snapshot(&precious), &before);
+    };
+    for table in ["metrics.csv", "eval.csv"] {
+        let run = begun("begun");
+        symlink(precious.join(table), run.join("agents/rich-s1").join(table)).unwrap();
+        refused("begun", table);
+        std::fs::remove_dir_all(run).unwrap();
+    }
+    for folder in ["checkpoints", "agents", "agents/rich-s1"] {
+        for (name, run) in [("begun", begun("begun")), ("cut", halted.copy("cut"))] {
+            let _ = std::fs::remove_dir_all(run.join(folder));
+            symlink(&precious, run.join(folder)).unwrap();
+            refused(name, folder);
+            std::fs::remove_dir_all(run).unwrap();
+        }
+    }
+    // A table of the right bytes that lies elsewhere.
+    let run = halted.copy("cut");
+    let table = run.join("agents/rich-s1/metrics.csv");
+    std::fs::rename(&table, halted.place.path("moved.csv")).unwrap();
+    symlink(halted.place.path("moved.csv"), &table).unwrap();
+    let moved = std::fs::read(&table).unwrap();
+    let tree = snapshot(&run);
+    refused("cut", "metrics.csv");
+    assert_eq!(std::fs::read(&table).unwrap(), moved);
+    // Nor was anything else cut by then.
+    assert_same(&snapshot(&run), &tree);
+}
+
+/// Whether this system lets us mount something: in a namespace of our own, so that nothing can be left behind.
+#[cfg(target_os = "linux")]
+fn can_mount() -> bool {
+    std::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", "mount -t tmpfs -o size=1m none /mnt"])
+        .output()
+        .is_ok_and(|o| o.status.success())
+}
+
+/// Does what a script says, in which `$SPECTRAL` is the command; what it mounts is seen by nobody else.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn in_own_mounts(place: &Place, script: &str) {
+    let output = std::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", script])
+        .env("SPECTRAL", env!("CARGO_BIN_EXE_spectral"))
+        .current_dir(place.0.path())
+        .output()
+        .unwrap();
+    let said = std::fs::read_to_string(place.path("err")).unwrap_or_default();
+    assert!(output.status.success(), "{output:?} {said}");
 }
 
 /// A file system of two megabytes: the run fills it, stops with its last checkpoint intact, and goes on once there is room.
@@ -233,12 +326,7 @@ fn a_table_that_cannot_grow_stops_the_run_cleanly() {
 #[cfg(target_os = "linux")]
 fn a_full_disk_leaves_the_last_checkpoint_intact() {
     let place = Place::new();
-    // A mount of our own, in a namespace of our own, so that nothing can be left behind.
-    let possible = std::process::Command::new("unshare")
-        .args(["-rm", "sh", "-c", "mount -t tmpfs -o size=1m none /mnt"])
-        .output()
-        .is_ok_and(|o| o.status.success());
-    if !possible {
+    if !can_mount() {
         return skipped("this system lets us mount nothing, so no disk was filled");
     }
     let arguments = "--agents spectral,rich.toml --frames 40000 --set checkpoint_seconds=0.02 --set replay=20000 --set checkpoint=full";
@@ -254,14 +342,8 @@ fn a_full_disk_leaves_the_last_checkpoint_intact() {
          cp -r small/run finished",
         train(&format!("{arguments} --out small/run"))
     );
-    let output = std::process::Command::new("unshare")
-        .args(["-rm", "sh", "-c", &script])
-        .env("SPECTRAL", env!("CARGO_BIN_EXE_spectral"))
-        .current_dir(place.0.path())
-        .output()
-        .unwrap();
+    in_own_mounts(&place, &script);
     let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap_or_default();
-    assert!(output.status.success(), "{output:?} {}", read("err"));
     for (code, err) in [("code", "err"), ("code2", "err2")] {
         assert_eq!(read(code).trim(), "3", "{}", read(err));
         assert!(

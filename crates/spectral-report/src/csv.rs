@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use crate::error::ReportError;
 
 /// The words that may stand in the column [`MODEL`]; each is read as its place here.
@@ -19,6 +21,41 @@ pub(crate) enum Ending {
     MayBeTorn,
 }
 
+/// How a table begins, as `state.toml` has it: what is appended later does not matter to it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Recorded {
+    /// Length in bytes.
+    bytes: u64,
+    /// CRC-32 in hexadecimal.
+    crc32: String,
+}
+
+impl Recorded {
+    /// Refuses a text that begins in another way: its figures would be others than those that were measured.
+    fn check(&self, path: &Path, text: &str) -> Result<(), ReportError> {
+        let Recorded { bytes, crc32 } = self;
+        let problem = match usize::try_from(*bytes).ok().and_then(|length| text.as_bytes().get(..length)) {
+            None => {
+                format!("{} bytes long, though state.toml knows of {bytes}: rows are missing", text.len())
+            }
+            Some(first) if u32::from_str_radix(crc32, 16) != Ok(crc32fast::hash(first)) => {
+                format!(
+                    "its first {bytes} bytes are not those that state.toml knows: something in it was changed"
+                )
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(ReportError::malformed(path, None, format!("{problem}; restore the file from a copy")))
+    }
+}
+
+/// A CSV file and what is known of it before it is read.
+pub(crate) struct Source<'a> {
+    pub(crate) path: PathBuf,
+    pub(crate) ending: Ending,
+    pub(crate) recorded: Option<&'a Recorded>,
+}
+
 /// One CSV file in memory.
 pub(crate) struct Table {
     path: PathBuf,
@@ -27,13 +64,20 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Reads `path`; `None` when the file does not exist.
-    pub(crate) fn read(path: &Path, ending: Ending) -> Result<Option<Self>, ReportError> {
-        match read_text(path) {
-            Ok(text) => Self::parse(path, &text, ending).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(ReportError::io(path, "read", error)),
-        }
+    /// Reads a file; `None` when it does not exist.
+    pub(crate) fn read(source: &Source<'_>) -> Result<Option<Self>, ReportError> {
+        let Source { path, ending, recorded } = source;
+        let text = match (read_text(path), recorded) {
+            (Ok(text), _) => text,
+            (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            (Err(error), Some(_)) if error.kind() == std::io::ErrorKind::NotFound => {
+                let problem = "the file is missing, though state.toml knows of it; restore it from a copy";
+                return Err(ReportError::malformed(path, None, problem));
+            }
+            (Err(error), _) => return Err(ReportError::io(path, "read", error)),
+        };
+        recorded.map_or(Ok(()), |recorded| recorded.check(path, &text))?;
+        Self::parse(path, &text, *ending).map(Some)
     }
 
     fn parse(path: &Path, text: &str, ending: Ending) -> Result<Self, ReportError> {
@@ -154,7 +198,8 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 /// ```
 pub fn read_columns(path: &Path, at_work: bool) -> Result<Vec<(String, Vec<f64>)>, ReportError> {
     let ending = if at_work { Ending::MayBeTorn } else { Ending::Complete };
-    Ok(Table::read(path, ending)?.map(Table::into_columns).unwrap_or_default())
+    let source = Source { path: path.to_owned(), ending, recorded: None };
+    Ok(Table::read(&source)?.map(Table::into_columns).unwrap_or_default())
 }
 
 fn parse_row(

@@ -292,6 +292,47 @@ fn broken_run_directories_are_refused_with_file_line_and_reason() {
     assert!(matches!(write_report(&[], &options(empty.path())), Err(ReportError::Empty)));
 }
 
+/// What `state.toml` knows of a table must still be there. Rows that came later, of a run at work or one that was killed, are read.
+#[test]
+fn a_table_that_contradicts_the_state_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("run");
+    let mut unfinished = member("spectral", 1, (0.0, 5.0, 9e3), 1.0, 20_000);
+    unfinished.end = End::Running;
+    write_run(&run, "pong-mini", 40_000, true, &[unfinished]);
+    let state = fs::read_to_string(run.join("state.toml")).unwrap();
+    let names = ["episodes.csv", "td_error.csv"];
+    let file = |name: &str| run.join("agents/spectral-s1").join(name);
+    let one = |name: &&str| {
+        let bytes = fs::read(file(name)).unwrap();
+        format!("\"{name}\" = {{ bytes = {}, crc32 = \"{:08x}\" }}", bytes.len(), crc32fast::hash(&bytes))
+    };
+    let tables = format!("tables = {{ {} }}\n", names.iter().map(one).collect::<Vec<_>>().join(", "));
+    fs::write(run.join("state.toml"), state + &tables).unwrap();
+    let read = || read_runs(std::slice::from_ref(&run));
+    let episodes = read().unwrap()[0].agents[0].episodes.len();
+    for name in names {
+        let whole = fs::read_to_string(file(name)).unwrap();
+        let refused = |why: &str| {
+            let said = read().unwrap_err().to_string();
+            assert!(said.contains(name) && said.contains(why) && said.contains("state.toml"), "{said}");
+        };
+        let digit = whole.rfind(|c: char| c.is_ascii_digit()).unwrap();
+        let other = if &whole[digit..=digit] == "9" { "8" } else { "9" };
+        fs::write(file(name), format!("{}{other}{}", &whole[..digit], &whole[digit + 1..])).unwrap();
+        refused("was changed");
+        let row = whole.trim_end().rfind('\n').unwrap() + 1;
+        fs::write(file(name), &whole[..row]).unwrap();
+        refused("rows are missing");
+        fs::remove_file(file(name)).unwrap();
+        refused("the file is missing");
+        fs::write(file(name), &whole).unwrap();
+    }
+    let whole = fs::read_to_string(file("episodes.csv")).unwrap();
+    fs::write(file("episodes.csv"), whole + "39999,1,1,1\n39999,1,").unwrap();
+    assert_eq!(read().unwrap()[0].agents[0].episodes.len(), episodes + 1);
+}
+
 #[test]
 fn hostile_names_stay_text() {
     let root = tempfile::tempdir().unwrap();

@@ -14,6 +14,7 @@ use crate::plan::{AgentPlan, MAX_FRAMES, Plan};
 use crate::recipe::Anchor;
 use crate::resolve::ResolvedRun;
 use crate::store::{Field, StoreError};
+use crate::table_sums::TableSum;
 use spectral_agent::codecs::Codec;
 use spectral_agent::diagnostics::ScoreError;
 use spectral_agent::replay::Outcome;
@@ -153,6 +154,13 @@ impl Actor {
             _ => return Ok(()),
         }
         self.evaluations.as_ref().map_or(Ok(()), |evaluations| evaluations.check_files(folder))
+    }
+
+    /// Lengths and checksums of the agent's tables as they are now; none before they are open.
+    pub(crate) fn table_sums(&self) -> Vec<TableSum> {
+        let Files::Open(writer) = &self.files else { return Vec::new() };
+        let evaluations = self.evaluations.as_ref().and_then(|evaluations| evaluations.sum());
+        writer.sums().into_iter().chain(evaluations).collect()
     }
 
     /// Truncates the agent's files to the lengths in the checkpoint and reopens them.

@@ -21,6 +21,7 @@ use crate::store::{
     collect_garbage, disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename,
     write_and_rename_if,
 };
+use crate::table_sums::{self, TableSum};
 use spectral_agent::average::Average;
 use spectral_agent::replay::Replay;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
@@ -56,6 +57,8 @@ pub enum Saving {
 
 const SUFFIX: &str = ".checkpoint";
 const MANIFEST: &str = "manifest";
+/// The highest number from which a run goes on: enough for all times, and far from where numbers end.
+const HIGHEST: u64 = u64::MAX / 2;
 /// How many checkpoints are kept.
 const KEPT: usize = 2;
 
@@ -70,6 +73,8 @@ pub struct Checkpoints {
     anchors: Vec<Option<Anchor>>,
     /// An instance of the task on which recipes are tried.
     spare: Option<Box<dyn Env>>,
+    /// Per agent, what the newest checkpoint knows of its tables; nothing in one of an older version.
+    tables: Vec<Vec<TableSum>>,
     /// Per agent, the segments of the newest checkpoint.
     segments: Vec<Vec<SegmentRef>>,
     /// The checkpoints on disk, the next to be removed first, each with the segments that it needs.
@@ -106,6 +111,7 @@ impl Checkpoints {
             saving,
             anchors: Vec::new(),
             spare: None,
+            tables: vec![Vec::new(); plan.agents.len()],
             segments: vec![Vec::new(); plan.agents.len()],
             kept: Vec::new(),
             fence: Fence::default(),
@@ -158,6 +164,9 @@ impl Checkpoints {
             (0..self.ids.len()).map(|agent| population.save(agent)).collect::<Result<_, _>>()?;
         let averages: Vec<Option<Vec<u8>>> =
             (0..self.ids.len()).map(|agent| population.save_average(agent)).collect::<Result<_, _>>()?;
+        // Of the same moment: nothing was written since.
+        let tables: Vec<Vec<TableSum>> =
+            (0..self.ids.len()).map(|agent| population.actor(agent).table_sums()).collect();
         let number = self.number + 1;
         let path = self.folder.join(format!("{number:08}{SUFFIX}"));
         let whole = |out: &mut dyn std::io::Write| {
@@ -177,6 +186,9 @@ impl Checkpoints {
                     container.section(&average_section(id), average)?;
                 }
             }
+            for (id, tables) in self.ids.iter().zip(&tables) {
+                container.section(&tables_section(id), &table_sums::to_bytes(tables))?;
+            }
             container.finish()
         };
         let renamed = write_and_rename_if(&path, whole, || self.fence.check().map_err(std::io::Error::other));
@@ -186,6 +198,7 @@ impl Checkpoints {
             self.number = number;
             self.kept.push((path.clone(), segments.iter().flatten().map(|s| s.file.clone()).collect()));
             self.segments = segments;
+            self.tables = tables;
             if self.saving == Saving::Compact {
                 self.anchors = anchors(population);
             }
@@ -196,14 +209,16 @@ impl Checkpoints {
         // Committed. Only now may anything older go.
         while self.kept.len() > KEPT {
             self.fence.check()?;
-            let (old, _) = self.kept.remove(0);
+            let (old, _) = &self.kept[0];
             // A checkpoint that the user keeps elsewhere is the user's.
             if old.parent() == Some(&self.folder) {
-                match disk::remove_file(&old) {
+                match disk::remove_file(old) {
                     Err(e) if e.kind() == ErrorKind::NotFound => {}
-                    removed => removed.map_err(|e| StoreError::io(&old, "remove", e))?,
+                    removed => removed.map_err(|e| StoreError::io(old, "remove", e))?,
                 }
             }
+            // One that could not be removed still needs its segments.
+            self.kept.remove(0);
         }
         self.fence.check()?;
         collect_garbage(&self.folder, &self.needed())?;
@@ -236,6 +251,11 @@ impl Checkpoints {
     /// The checkpoint written last, or the one that was read if none was written since.
     pub fn last(&self) -> Option<&Path> {
         self.kept.last().map(|(path, _)| path.as_path())
+    }
+
+    /// What the checkpoint written last, or else the one that was read, knows of an agent's tables.
+    pub(crate) fn tables(&self, agent: usize) -> &[TableSum] {
+        &self.tables[agent]
     }
 
     fn needed(&self) -> HashSet<String> {
@@ -298,6 +318,10 @@ impl Checkpoints {
             // The checkpoint keeps its segments; those to come do not refer to them.
             loaded.checkpoints.segments.iter_mut().for_each(Vec::clear);
         }
+        if all.last() != Some(&path) {
+            // It knows of rows that are about to go.
+            dir.forget_tables()?;
+        }
         // The whole checkpoint is sound, and the newest: only now may files be cut back to it.
         for (agent, id) in loaded.checkpoints.ids.iter().enumerate() {
             let columns = population.metric_columns(agent);
@@ -309,6 +333,14 @@ impl Checkpoints {
     /// Goes on from the checkpoint that was read, one of `all` or a file from elsewhere.
     fn take_up(&mut self, path: &Path, all: &[PathBuf], plan: &Plan) -> Result<(), TrainError> {
         self.number = all.iter().filter_map(|p| number_of(p)).max().unwrap_or(0);
+        if self.number > HIGHEST {
+            let last = all.iter().find(|p| number_of(p) == Some(self.number)).unwrap_or(&all[0]);
+            return Err(TrainError::Data(format!(
+                "{}: no run has so many checkpoints, and there would be no number for the next; give the file a lower one \
+                 (nothing was changed)",
+                last.display()
+            )));
+        }
         // A checkpoint that cannot be read now may be readable later, if it still has its segments.
         let needed = |p: &PathBuf| match segments_needed(p, plan) {
             Some(files) => Ok(files),
@@ -436,6 +468,14 @@ impl Checkpoints {
             remaking.extend(recipes.into_iter().map(remake));
             mark_seams(population, agent).map_err(|e| StoreError::state(path, &e))?;
             population.actor(agent).check_files(&dir.agent(id))?;
+            let section = tables_section(id);
+            // Older versions wrote none.
+            if container.names().any(|name| name == section) {
+                let sums = table_sums::from_bytes(&container.section(&section)?);
+                let sums = sums.map_err(|e| StoreError::state(path, &e))?;
+                sums.iter().try_for_each(|sum| sum.check(&dir.agent(id)))?;
+                checkpoints.tables[agent] = sums;
+            }
             checkpoints.segments[agent] = segments;
         }
         remake(run, &checkpoints.folder, &remaking, threads(plan)?, |agent, first, count, bytes| {
@@ -484,6 +524,11 @@ fn unread(error: StoreError) -> TrainError {
 /// Where the mean of an agent's weights is.
 fn average_section(id: &str) -> String {
     format!("average/{id}")
+}
+
+/// Where the lengths and checksums of an agent's tables are.
+fn tables_section(id: &str) -> String {
+    format!("tables/{id}")
 }
 
 /// The plan's fingerprint, and whether the checkpoint is a light one.

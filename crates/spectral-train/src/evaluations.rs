@@ -10,6 +10,7 @@ use crate::model_file::{self, Model};
 use crate::population::ModelKind;
 use crate::resolve::ResolvedRun;
 use crate::store::{CsvWriter, Field, StoreError, disk, sync_folder};
+use crate::table_sums::{TableSum, check_length};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -152,11 +153,14 @@ impl Evaluations {
     /// Checks that the table is at least as long as recorded.
     pub(crate) fn check_files(&self, folder: &Path) -> Result<(), StoreError> {
         let Table::Recorded(recorded @ 1..) = self.table else { return Ok(()) };
-        let path = folder.join(NAME);
-        let found = disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
-        match found < recorded {
-            true => Err(StoreError::TooShort { path, found, recorded }),
-            false => Ok(()),
+        check_length(&folder.join(NAME), recorded)
+    }
+
+    /// Length and checksum of the table, once it is open.
+    pub(crate) fn sum(&self) -> Option<TableSum> {
+        match &self.table {
+            Table::Open(table, _) => Some(table.sum()),
+            _ => None,
         }
     }
 

@@ -43,6 +43,7 @@ pub mod run_dir;
 pub mod run_file;
 pub mod run_status;
 pub mod store;
+pub mod table_sums;
 pub mod trainer;
 
 /// The examples of the README, as tests.

@@ -2,6 +2,7 @@
 
 use crate::machine::unix_seconds;
 use crate::store::{CsvWriter, EventWriter, Field, StoreError, disk, sweep_temporaries, sync_folder};
+use crate::table_sums::{TableSum, check_length};
 use spectral_agent::diagnostics::ScoreError;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;
@@ -133,6 +134,15 @@ impl MetricsWriter {
         Ok(())
     }
 
+    /// Lengths and checksums of the tables. The file of events has checksums of its own.
+    pub(crate) fn sums(&self) -> Vec<TableSum> {
+        [Some(&self.episodes), Some(&self.metrics), self.td_error.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(CsvWriter::sum)
+            .collect()
+    }
+
     /// Opens the files of an interrupted run and truncates them to the recorded lengths.
     pub fn resume(folder: &Path, columns: &[String], at: &RecordedFiles) -> Result<Self, StoreError> {
         sweep_temporaries(folder)?;
@@ -176,13 +186,8 @@ impl RecordedFiles {
     pub fn check(&self, folder: &Path) -> Result<(), StoreError> {
         let tables = [EPISODES, METRICS, TD_ERROR].into_iter().zip(self.lengths);
         for (name, recorded) in tables.chain([(self.events.as_str(), self.events_length)]) {
-            let path = folder.join(name);
             if recorded > 0 {
-                let found =
-                    disk::metadata(&path).map_err(|e| StoreError::io(&path, "read the length of", e))?.len();
-                if found < recorded {
-                    return Err(StoreError::TooShort { path, found, recorded });
-                }
+                check_length(&folder.join(name), recorded)?;
             }
         }
         Ok(())

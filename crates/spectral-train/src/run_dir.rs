@@ -9,11 +9,14 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
 use crate::store::{
-    StoreError, create_folder, disk, is_temporary, open_plain, read_text, sweep_temporaries, write_atomically,
+    StoreError, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, sweep_temporaries,
+    write_atomically,
 };
+use crate::table_sums::{TableSum, to_toml, without};
 use spectral_core::settings::quote;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -49,6 +52,8 @@ pub struct AgentState {
     pub finished: bool,
     /// Why it was stopped before.
     pub stopped: Option<String>,
+    /// Lengths and checksums of its tables at the last checkpoint.
+    pub tables: Vec<TableSum>,
 }
 
 /// A file that leads to the run's live page while there is one.
@@ -125,16 +130,27 @@ impl RunDir {
 
     /// Puts a copy in place of each file that grows row by row. A process that has lost the run, and does not know it yet, has the
     /// files open that were there before: its next rows go to those, which have no names any more.
-    fn replace_growing_files(&self) -> Result<(), TrainError> {
-        let agents = self.path.join("agents");
-        let entries = |folder: &Path| disk::read_dir(folder).into_iter().flatten().flatten();
-        for file in entries(&agents).flat_map(|agent| entries(&agent.path())) {
-            let name = file.file_name().to_string_lossy().into_owned();
-            let grows = name.ends_with(".csv") || name.starts_with("events.out.");
-            if grows && file.file_type().is_ok_and(|kind| kind.is_file()) {
-                let path = file.path();
-                let mut old = open_plain(&path).map_err(|e| StoreError::io(&path, "read", e))?;
-                write_atomically(&path, |out| std::io::copy(&mut old, out).map(drop))?;
+    fn replace_growing_files(&self) -> Result<(), StoreError> {
+        // A folder that cannot be listed may hold files that are in use: only one that is not there holds none.
+        let entries = |folder: &Path| match disk::read_dir(folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.and_then(Iterator::collect).map_err(|e| StoreError::io(folder, "list", e)),
+        };
+        let kind = |entry: &DirEntry| {
+            entry.file_type().map_err(|e| StoreError::io(&entry.path(), "find out the kind of", e))
+        };
+        for agent in entries(&self.path.join("agents"))? {
+            if !kind(&agent)?.is_dir() {
+                continue;
+            }
+            for file in entries(&agent.path())? {
+                let name = file.file_name().to_string_lossy().into_owned();
+                let grows = name.ends_with(".csv") || name.starts_with("events.out.");
+                if grows && kind(&file)?.is_file() {
+                    let path = file.path();
+                    let mut old = open_plain(&path).map_err(|e| StoreError::io(&path, "read", e))?;
+                    write_atomically(&path, |out| std::io::copy(&mut old, out).map(drop))?;
+                }
             }
         }
         Ok(())
@@ -144,7 +160,15 @@ impl RunDir {
         // A process that was killed may have left one, which leads nowhere.
         let _ = disk::remove_file(self.path.join(LIVE_FILE));
         for folder in [self.checkpoints(), self.path.join("agents")] {
+            refuse_link(&folder).map_err(|e| StoreError::io(&folder, "use", e))?;
             disk::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
+        }
+        // Files are cut and removed in these folders: behind a link they would be somebody else's.
+        let agents = self.path.join("agents");
+        let failed = |e| StoreError::io(&agents, "list", e);
+        for agent in disk::read_dir(&agents).map_err(failed)? {
+            let agent = agent.map_err(failed)?.path();
+            refuse_link(&agent).map_err(|e| StoreError::io(&agent, "use", e))?;
         }
         sweep_temporaries(&self.path)?;
         Ok(())
@@ -208,14 +232,27 @@ impl RunDir {
                 (None, false) => "running",
             };
             let reason = quote(agent.stopped.as_deref().unwrap_or(""));
-            let (id, frames) = (quote(&agent.id), agent.frames);
-            writeln!(
+            let (id, frames, tables) = (quote(&agent.id), agent.frames, to_toml(&agent.tables));
+            write!(
                 text,
-                "\n[[agents]]\nid = {id}\nframes = {frames}\nstatus = \"{state}\"\nreason = {reason}"
+                "\n[[agents]]\nid = {id}\nframes = {frames}\nstatus = \"{state}\"\nreason = {reason}\n{tables}"
             )
             .expect("writing to a string");
         }
         Ok(write_atomically(&self.path.join("state.toml"), |out| out.write_all(text.as_bytes()))?)
+    }
+
+    /// Takes out of `state.toml` what it says of tables, before they are cut back to less than that.
+    pub(crate) fn forget_tables(&self) -> Result<(), StoreError> {
+        let path = self.path.join("state.toml");
+        let text = match read_text(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            text => text.map_err(|e| StoreError::io(&path, "read", e))?,
+        };
+        match without(&text) {
+            same if same == text => Ok(()),
+            less => write_atomically(&path, |out| out.write_all(less.as_bytes())),
+        }
     }
 
     /// Whether the run was at its planned end when its state was last written.
@@ -257,9 +294,36 @@ impl RunDir {
     }
 
     /// The seconds of earlier sittings, and whether they [came further than the start](RunDir::has_progress). A state that is there
-    /// and cannot be read is an error.
-    pub(crate) fn before(&self) -> Result<(f64, bool), StoreError> {
-        self.try_state().map(|state| (seconds(&state), has_progress(&state)))
+    /// and cannot be read, or lacks something, is an error: taken for none, it would cost hours, or even let a run begin anew over
+    /// its tables.
+    pub(crate) fn before(&self, plan: &Plan) -> Result<(f64, bool), TrainError> {
+        let Some(state) = self.try_state()? else { return Ok((0.0, false)) };
+        let known = |agent: &AgentPlan| {
+            let mut all = state.get("agents").and_then(|agents| agents.as_array()).into_iter().flatten();
+            all.any(|entry| {
+                entry.get("id").and_then(|id| id.as_str()) == Some(&agent.id)
+                    && entry.get("frames").is_some_and(|frames| frames.is_integer())
+            })
+        };
+        let lacks = match () {
+            () if !state.get("status").is_some_and(|status| status.is_str()) => "the status".to_string(),
+            () if !state.get("seconds").is_some_and(|seconds| seconds.is_float()) => {
+                "the seconds".to_string()
+            }
+            () => match plan.agents.iter().find(|agent| !known(agent)) {
+                Some(agent) => format!("the frames of {}", agent.id),
+                None => return Ok((seconds(&state), has_progress(&state))),
+            },
+        };
+        Err(self.damaged_state(&format!("it lacks {lacks}")))
+    }
+
+    fn damaged_state(&self, why: &str) -> TrainError {
+        TrainError::Data(format!(
+            "{}: the file is damaged ({why}); restore it from a copy, or remove it: then the run goes on from its newest \
+             checkpoint, but has lost the count of its hours (nothing was changed)",
+            self.path.join("state.toml").display()
+        ))
     }
 
     /// Whether some agent had got further than its start when a checkpoint was last written.
@@ -293,6 +357,7 @@ impl RunDir {
                 frames: frames.and_then(|frames| u64::try_from(frames).ok()).unwrap_or(0),
                 finished: status == "finished",
                 stopped,
+                tables: Vec::new(),
             };
             Some((id, state))
         };
@@ -310,17 +375,20 @@ impl RunDir {
     }
 
     fn state(&self) -> toml::Table {
-        self.try_state().unwrap_or_default()
+        self.try_state().ok().flatten().unwrap_or_default()
     }
 
-    /// What `state.toml` says; nothing if there is none, or if it makes no sense.
-    fn try_state(&self) -> Result<toml::Table, StoreError> {
+    /// What `state.toml` says; `None` if there is none.
+    fn try_state(&self) -> Result<Option<toml::Table>, TrainError> {
         let path = self.path.join("state.toml");
         match read_text(&path) {
-            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
-                Err(StoreError::io(&path, "read", e))
-            }
-            text => Ok(text.unwrap_or_default().parse().unwrap_or_default()),
+            Ok(text) => match text.parse() {
+                Ok(state) => Ok(Some(state)),
+                Err(e) => Err(self.damaged_state(e.message().lines().next().unwrap_or_default())),
+            },
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) if e.kind() == ErrorKind::InvalidData => Err(self.damaged_state(&e.to_string())),
+            Err(e) => Err(StoreError::io(&path, "read", e).into()),
         }
     }
 

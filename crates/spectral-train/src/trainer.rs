@@ -105,7 +105,7 @@ impl Trainer {
         let planned = run.plan.run.frames;
         run.plan.run.frames = how.frames.unwrap_or(planned);
         let saving = decide_saving(&dir, &mut run, population.as_mut());
-        let (seconds_before, has_progress) = dir.before()?;
+        let (seconds_before, has_progress) = dir.before(&run.plan)?;
         let Resumption { checkpoint, without_replay, .. } = how;
         let loaded = Checkpoints::load(&dir, &run, population.as_mut(), checkpoint, saving, without_replay)?;
         if loaded.is_none() && has_progress {
@@ -122,6 +122,8 @@ impl Trainer {
         dir.record_device(&run.device_name())?;
         note_saving(&mut run, population.as_mut());
         let Some(Loaded { checkpoints, without_replay }) = loaded else {
+            // Tables are about to be begun anew.
+            dir.forget_tables()?;
             return Self::fresh(dir, run, population, saving, lock);
         };
         if without_replay {
@@ -328,6 +330,7 @@ impl Trainer {
                 frames: actor.frames(),
                 finished: actor.frames() >= self.run.plan.run.frames,
                 stopped: actor.stopped().map(String::from),
+                tables: self.checkpoints.tables(agent).to_vec(),
             }
         };
         let agents: Vec<AgentState> = (0..self.run.plan.agents.len()).map(state).collect();

@@ -1,8 +1,6 @@
 //! Frozen games that were played beside training, from `eval.csv`.
 
-use std::path::Path;
-
-use crate::csv::{Ending, MODELS, Table};
+use crate::csv::{MODELS, Source, Table};
 use crate::error::ReportError;
 
 /// How one of an agent's models played at one moment.
@@ -19,8 +17,8 @@ pub struct Evaluation {
 }
 
 /// Reads an agent's table; a run without frozen games has none.
-pub(super) fn read_evaluations(path: &Path, ending: Ending) -> Result<Vec<Evaluation>, ReportError> {
-    let Some(table) = Table::read(path, ending)?.filter(|table| !table.is_blank()) else {
+pub(super) fn read_evaluations(source: &Source<'_>) -> Result<Vec<Evaluation>, ReportError> {
+    let Some(table) = Table::read(source)?.filter(|table| !table.is_blank()) else {
         return Ok(Vec::new());
     };
     let (frame, model) = (table.column("frame")?, table.column("model")?);

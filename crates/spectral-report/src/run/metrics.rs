@@ -1,9 +1,8 @@
 //! A codec's own statistics over time, from `metrics.csv`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use crate::csv::{Ending, Table};
+use crate::csv::{Source, Table};
 use crate::error::ReportError;
 
 /// Columns that a report uses, besides those that begin with one of [`FAMILIES`].
@@ -20,8 +19,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn read(path: &Path, ending: Ending) -> Result<Self, ReportError> {
-        let Some(table) = Table::read(path, ending)?.filter(|table| !table.is_blank()) else {
+    pub(crate) fn read(source: &Source<'_>) -> Result<Self, ReportError> {
+        let Some(table) = Table::read(source)?.filter(|table| !table.is_blank()) else {
             return Ok(Self::default());
         };
         let frame = table.column("frame")?;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::evaluations::read_evaluations;
 use super::legacy::{LEGACY_TASK_SETTINGS, legacy_frames_per_step, legacy_sees_true_rewards};
 use super::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError};
-use crate::csv::{Ending, Table};
+use crate::csv::{Ending, Recorded, Source, Table};
 use crate::error::ReportError;
 
 /// The versions of the run directory that this crate understands.
@@ -98,6 +98,9 @@ struct AgentState {
     status: AgentStatus,
     #[serde(default)]
     reason: String,
+    /// By the names of the files; absent in files from before they were recorded.
+    #[serde(default)]
+    tables: BTreeMap<String, Recorded>,
 }
 
 /// Reads run directories. A path may be a run directory, or a folder that contains run directories.
@@ -268,15 +271,19 @@ fn read_agent(
     let status = state.map_or(AgentStatus::Running, |state| state.status);
     let ending = if status == AgentStatus::Running { Ending::MayBeTorn } else { Ending::Complete };
     let folder = directory.join("agents").join(&entry.id);
-    let episodes = read_episodes(&folder.join("episodes.csv"), ending)?;
+    let table = |name: &str| {
+        let recorded = state.and_then(|state| state.tables.get(name));
+        Source { path: folder.join(name), ending, recorded }
+    };
+    let episodes = read_episodes(&table("episodes.csv"))?;
     let reached = episodes.last().map_or(0, |episode| episode.frame);
     let mut settings = BTreeMap::new();
     flatten("", &entry.settings, &mut settings);
-    let metrics = Metrics::read(&folder.join("metrics.csv"), ending)?;
+    let metrics = Metrics::read(&table("metrics.csv"))?;
     let clip = directory.join("clips").join(format!("{}.gif", entry.id));
     Ok(AgentRun {
-        evaluations: read_evaluations(&folder.join("eval.csv"), ending)?,
-        td_errors: read_td_errors(&folder.join("td_error.csv"), ending)?,
+        evaluations: read_evaluations(&table("eval.csv"))?,
+        td_errors: read_td_errors(&table("td_error.csv"))?,
         saturated: metrics.last("saturated").map_or(0, |count| count as u64),
         metrics,
         seconds_per_frame: None,
@@ -295,13 +302,13 @@ fn read_agent(
     })
 }
 
-fn read_episodes(path: &Path, ending: Ending) -> Result<Vec<Episode>, ReportError> {
-    let Some(table) = Table::read(path, ending)? else {
-        if ending == Ending::MayBeTorn {
+fn read_episodes(source: &Source<'_>) -> Result<Vec<Episode>, ReportError> {
+    let Some(table) = Table::read(source)? else {
+        if source.ending == Ending::MayBeTorn {
             return Ok(Vec::new());
         }
         return Err(ReportError::malformed(
-            path,
+            &source.path,
             None,
             "the file is missing, though state.toml says that the agent has ended",
         ));
@@ -324,8 +331,8 @@ fn read_episodes(path: &Path, ending: Ending) -> Result<Vec<Episode>, ReportErro
     Ok(episodes)
 }
 
-fn read_td_errors(path: &Path, ending: Ending) -> Result<Vec<TdError>, ReportError> {
-    let Some(table) = Table::read(path, ending)?.filter(|table| !table.is_blank()) else {
+fn read_td_errors(source: &Source<'_>) -> Result<Vec<TdError>, ReportError> {
+    let Some(table) = Table::read(source)?.filter(|table| !table.is_blank()) else {
         return Ok(Vec::new());
     };
     let (frame, player_score) = (table.column("frame")?, table.column("player_score")?);

@@ -70,6 +70,70 @@ fn a_checkpoint_that_has_its_name_keeps_its_segments() {
     assert!(tried > 12, "{tried} checkpoints were tried");
 }
 
+/// A checkpoint that was to go and could not be removed had been forgotten, and lost its segments.
+#[test]
+fn a_checkpoint_that_cannot_be_removed_keeps_its_segments() {
+    let dir = ScratchDir::new();
+    let start = {
+        let _unsynced = Disk::watch(dir.path(), None);
+        whole(&dir.join("run"), &Saved::default()).unwrap();
+        tree_of(&dir.join("run"))
+    };
+    // The fourth checkpoint, for which the second goes; it alone needs the first records.
+    let further = |run: &Path| {
+        let mut trainer = resume(run, None)?;
+        trainer.set_end(960)?;
+        trainer.run().map(drop)
+    };
+    let (run, copy) = (dir.join("further"), dir.join("copy"));
+    lay(&start, &run);
+    let disk = Disk::watch(&run, None);
+    further(&run).unwrap();
+    let kinds = disk.kinds();
+    drop(disk);
+    let mut stayed = 0;
+    for point in (0..kinds.len()).filter(|&point| kinds[point] == Kind::Remove) {
+        std::fs::remove_dir_all(&run).unwrap();
+        lay(&start, &run);
+        let disk = Disk::watch(&run, Some((point, Fault::Fail)));
+        let outcome = further(&run);
+        drop(disk);
+        if outcome.is_err() && checkpoints(&run).len() == 3 {
+            let all = tree_of(&run);
+            for checkpoint in checkpoints(&run) {
+                lay(&all, &copy);
+                let chosen = copy.join("checkpoints").join(checkpoint.file_name().unwrap());
+                resume(&copy, Some(&chosen)).unwrap_or_else(|e| panic!("removal number {point}: {e}"));
+                std::fs::remove_dir_all(&copy).unwrap();
+            }
+            // The next one makes room for it.
+            further(&run).unwrap();
+            assert_eq!(checkpoints(&run).len(), 2);
+            stayed += 1;
+        }
+    }
+    assert!(stayed > 0);
+}
+
+/// The number of the next checkpoint came out as 0, or stopped the program.
+#[test]
+fn a_checkpoint_after_which_no_number_comes_is_refused() {
+    let dir = ScratchDir::new();
+    let run = half(&dir);
+    let newest = checkpoints(&run).remove(1);
+    let last = run.join(format!("checkpoints/{}.checkpoint", u64::MAX));
+    std::fs::copy(&newest, &last).unwrap();
+    let before = without_claims(&run);
+    for chosen in [None, Some(newest.as_path())] {
+        let text = said(resume(&run, chosen));
+        assert!(text.contains(&last.display().to_string()) && text.contains("a lower one"), "{text}");
+        assert_eq!(without_claims(&run), before);
+    }
+    std::fs::rename(&last, run.join("checkpoints/00000007.checkpoint")).unwrap();
+    finish(resume(&run, None).unwrap(), &Saved::default()).unwrap();
+    assert!(checkpoints(&run).iter().any(|path| path.ends_with("00000008.checkpoint")));
+}
+
 /// D7: a disk that does not give the newest checkpoint back may give another.
 #[test]
 fn where_the_newest_checkpoint_cannot_be_read_another_is_named() {

@@ -1,11 +1,13 @@
 //! CSV tables of numbers that grow row by row and can be truncated to where a checkpoint left them.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::disk::File;
+use super::plain_file::create_plain;
 use super::{StoreError, reopen_at};
+use crate::table_sums::{TableSum, crc_of};
 
 /// One field of a row. Floats are written in the shortest form that reads back to the same bits of their own
 /// type.
@@ -69,16 +71,19 @@ pub struct CsvWriter {
     out: BufWriter<File>,
     columns: usize,
     length: u64,
+    /// Of everything up to that length.
+    crc: crc32fast::Hasher,
     line: String,
 }
 
 impl CsvWriter {
-    /// Begins a table. An existing file is replaced.
+    /// Begins a table. An existing file is replaced, but no link is followed.
     pub fn create(path: &Path, header: &[String]) -> Result<Self, StoreError> {
-        let file = File::create(path).map_err(|e| StoreError::io(path, "create", e))?;
+        let file = create_plain(path).map_err(|e| StoreError::io(path, "create", e))?;
         let line = header.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
         let out = BufWriter::new(file);
-        let mut table = CsvWriter { path: path.into(), out, columns: header.len(), length: 0, line };
+        let (columns, crc) = (header.len(), crc32fast::Hasher::new());
+        let mut table = CsvWriter { path: path.into(), out, columns, length: 0, crc, line };
         table.write_line()?;
         Ok(table)
     }
@@ -86,9 +91,9 @@ impl CsvWriter {
     /// Continues a table after its first `bytes` bytes, as returned by an earlier [`flush`](CsvWriter::flush), and truncates
     /// the rest. A file that is shorter, or in which no row ends there, is an error.
     pub fn resume(path: &Path, bytes: u64) -> Result<Self, StoreError> {
-        let columns = columns_if_row_ends_at(path, bytes)?;
+        let (columns, crc) = read_if_row_ends_at(path, bytes)?;
         let out = BufWriter::new(reopen_at(path, bytes)?);
-        Ok(CsvWriter { path: path.into(), out, columns, length: bytes, line: String::new() })
+        Ok(CsvWriter { path: path.into(), out, columns, length: bytes, crc, line: String::new() })
     }
 
     /// Appends a row, which must have as many fields as the header.
@@ -119,6 +124,7 @@ impl CsvWriter {
         self.line.push('\n');
         self.out.write_all(self.line.as_bytes()).map_err(|e| StoreError::io(&self.path, "write", e))?;
         self.length += self.line.len() as u64;
+        self.crc.update(self.line.as_bytes());
         Ok(())
     }
 
@@ -136,6 +142,12 @@ impl CsvWriter {
         Ok(length)
     }
 
+    /// Length and checksum of all rows so far, flushed or not.
+    pub(crate) fn sum(&self) -> TableSum {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        TableSum { name, bytes: self.length, crc: self.crc.clone().finalize() }
+    }
+
     /// How many fields a row has.
     pub fn columns(&self) -> usize {
         self.columns
@@ -147,22 +159,25 @@ impl CsvWriter {
     }
 }
 
-/// The number of columns of the table, provided that a row ends just before byte `bytes`.
-fn columns_if_row_ends_at(path: &Path, bytes: u64) -> Result<usize, StoreError> {
+/// The number of columns of the table, and the checksum of its first `bytes` bytes, provided that a row ends there.
+fn read_if_row_ends_at(path: &Path, bytes: u64) -> Result<(usize, crc32fast::Hasher), StoreError> {
     let failed = |e| StoreError::io(path, "read", e);
-    let mut file = BufReader::new(super::open_plain(path).map_err(|e| StoreError::io(path, "open", e))?);
-    let found = file.get_ref().metadata().map_err(failed)?.len();
+    let file = super::open_plain(path).map_err(|e| StoreError::io(path, "open", e))?;
+    let found = file.metadata().map_err(failed)?.len();
     if found < bytes {
         return Err(StoreError::TooShort { path: path.into(), found, recorded: bytes });
     }
-    let mut header = Vec::new();
-    file.by_ref().take(bytes).read_until(b'\n', &mut header).map_err(failed)?;
-    let mut last = [0];
-    if bytes > 0 {
-        file.seek(SeekFrom::Start(bytes - 1)).map_err(failed)?;
-        file.read_exact(&mut last).map_err(failed)?;
-    }
-    if last != *b"\n" {
+    let (mut header, mut header_ended, mut last) = (Vec::new(), false, None);
+    let crc = crc_of(file, bytes, |part| {
+        if !header_ended {
+            let end = part.iter().position(|&byte| byte == b'\n');
+            header.extend_from_slice(&part[..end.unwrap_or(part.len())]);
+            header_ended = end.is_some();
+        }
+        last = part.last().copied();
+    });
+    let crc = crc.map_err(failed)?;
+    if last != Some(b'\n') {
         let detail = format!("no row ends at byte {bytes}, where the checkpoint left the table");
         return Err(StoreError::Corrupt { path: path.into(), detail });
     }
@@ -171,7 +186,7 @@ fn columns_if_row_ends_at(path: &Path, bytes: u64) -> Result<usize, StoreError> 
         inside_quotes ^= byte == b'"';
         byte == b',' && !inside_quotes
     });
-    Ok(commas.count() + 1)
+    Ok((commas.count() + 1, crc32fast::Hasher::new_with_initial_len(crc, bytes)))
 }
 
 /// A column's name, quoted if necessary.
@@ -181,6 +196,7 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::disk;
     use super::super::testing::ScratchDir;
     use super::*;
 
@@ -258,10 +274,36 @@ mod tests {
         assert!(table.row(&[Field::Empty]).is_err(), "the columns are known after a resumption too");
     }
 
+    /// What a link leads to may be anybody's, and is neither cut nor written.
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_are_no_tables() {
+        let dir = ScratchDir::new();
+        let (precious, link, pipe) = (dir.join("precious"), dir.join("t.csv"), dir.join("pipe"));
+        std::fs::write(&precious, "frame\n1\n2\n").unwrap();
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&link, &pipe, &dir.path().to_path_buf()] {
+            CsvWriter::create(path, &header(&["frame"])).err().unwrap();
+            CsvWriter::resume(path, 8).err().unwrap();
+        }
+        super::super::EventWriter::append_at(&link, 8).err().unwrap();
+        let said = CsvWriter::create(&link, &header(&["frame"])).err().unwrap().to_string();
+        assert!(said.contains("it is a link, which is not followed; put the plain file"), "{said}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "frame\n1\n2\n");
+        // A file that is there is begun anew.
+        drop(CsvWriter::create(&precious, &header(&["loss"])).unwrap());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "loss\n");
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_called_a_full_disk() {
-        let mut table = CsvWriter::create(Path::new("/dev/full"), &header(&["frame"])).unwrap();
+        let dir = ScratchDir::new();
+        let mut table = CsvWriter::create(&dir.join("t.csv"), &header(&["frame"])).unwrap();
+        let full = disk::open_with(std::fs::OpenOptions::new().write(true), Path::new("/dev/full")).unwrap();
+        table.out = BufWriter::new(full);
+        table.row(&[1u64.into()]).unwrap();
         let error = table.flush().unwrap_err();
         assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
         assert!(error.to_string().contains("the disk is full: "));

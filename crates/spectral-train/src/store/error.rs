@@ -176,6 +176,12 @@ impl fmt::Display for StoreError {
                 "the disk is full: this file could not be written, earlier complete files are as they were; \
                  free some space, then resume"
             ),
+            // Not the system's word, but that of whoever found no plain file there.
+            StoreError::Io { doing, source, .. }
+                if source.kind() == io::ErrorKind::InvalidInput && source.raw_os_error().is_none() =>
+            {
+                write!(f, "cannot {doing} it: {source}; put the plain file or folder itself there")
+            }
             StoreError::Io { doing, source, .. } => {
                 write!(f, "cannot {doing} it: {source}; check the permissions and the disk")
             }

@@ -25,8 +25,8 @@ pub use atomic::{sweep_temporaries, sync_folder, write_atomically};
 pub use container::{Container, ContainerWriter};
 pub use csv::{CsvWriter, Field};
 pub use error::StoreError;
-pub(crate) use plain_file::open_plain_to_rewrite;
 pub use plain_file::{open_or_create_plain, open_plain, read_text};
+pub(crate) use plain_file::{open_plain_to_rewrite, refuse_link};
 pub(crate) use protobuf::Message;
 pub(crate) use segments::append_recipe;
 pub(crate) use segments::segment_names;
@@ -37,7 +37,6 @@ pub(crate) use tensor_header::{
 pub use tensorboard::EventWriter;
 
 use disk::File;
-use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
@@ -45,8 +44,7 @@ use std::path::Path;
 /// after that is truncated.
 fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
     let failed = |doing| move |e| StoreError::io(path, doing, e);
-    let mut file =
-        disk::open_with(OpenOptions::new().read(true).write(true), path).map_err(failed("open"))?;
+    let mut file = plain_file::open_plain_to_append(path).map_err(failed("open"))?;
     let found = file.metadata().map_err(failed("read the length of"))?.len();
     if found < length {
         return Err(StoreError::TooShort { path: path.into(), found, recorded: length });

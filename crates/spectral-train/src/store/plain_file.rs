@@ -33,10 +33,29 @@ pub(crate) fn open_plain_to_rewrite(path: &Path) -> Result<File> {
     checked(OpenOptions::new().write(true), path)
 }
 
-fn refuse_link(path: &Path) -> Result<()> {
-    match disk::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
-        true => Err(Error::new(ErrorKind::InvalidInput, "it is a link, which is not followed")),
-        false => Ok(()),
+/// Opens a plain file that is there, for reading and writing; neither cuts it nor follows a link.
+pub(crate) fn open_plain_to_append(path: &Path) -> Result<File> {
+    refuse_link(path)?;
+    checked(OpenOptions::new().read(true).write(true), path)
+}
+
+/// Makes an empty plain file, of one that is there too; follows no link.
+pub(crate) fn create_plain(path: &Path) -> Result<File> {
+    refuse_link(path)?;
+    // What is no plain file is known as such only once it is open, and must not have been cut by then.
+    let file = checked(OpenOptions::new().write(true).create(true).truncate(false), path)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Refuses a link, whatever it leads to. What is written or removed through one is somewhere else and may be somebody else's.
+pub(crate) fn refuse_link(path: &Path) -> Result<()> {
+    match disk::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => {
+            Err(Error::new(ErrorKind::InvalidInput, "it is a link, which is not followed"))
+        }
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
 }
 

@@ -226,6 +226,15 @@ pub(crate) fn append_recipe(
     Ok(manifest)
 }
 
+/// Whether a file has this name. A disk that does not say so may have one.
+fn is_taken(path: &Path) -> Result<bool, StoreError> {
+    match disk::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(StoreError::io(path, "look for", e)),
+    }
+}
+
 fn write_segment(
     dir: &Path,
     prefix: &str,
@@ -236,14 +245,12 @@ fn write_segment(
 ) -> Result<SegmentRef, StoreError> {
     // An orphan of a killed run may have the name. It must not be replaced, whatever it holds.
     let stem = format!("{prefix}-{first:012}-{count}");
-    let file = (0u64..)
-        .map(
-            |attempt| {
-                if attempt == 0 { format!("{stem}{SUFFIX}") } else { format!("{stem}-{attempt}{SUFFIX}") }
-            },
-        )
-        .find(|name| disk::symlink_metadata(dir.join(name)).is_err())
-        .expect("some attempt is free");
+    let mut file = format!("{stem}{SUFFIX}");
+    let mut attempt = 0u64;
+    while is_taken(&dir.join(&file))? {
+        attempt += 1;
+        file = format!("{stem}-{attempt}{SUFFIX}");
+    }
     let path = dir.join(&file);
     let mut range = StateWriter::default();
     range.u64(first);
@@ -375,6 +382,7 @@ pub(crate) fn segment_names(dir: &Path) -> Result<Vec<String>, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::disk::faults::{Disk, Fault, Kind};
     use super::super::testing::ScratchDir;
     use super::*;
 
@@ -443,6 +451,30 @@ mod tests {
         let mut ring = Ring::new(like.capacity, like.record_bytes);
         load_segments(dir.path(), manifest, &mut ring)?;
         Ok(ring)
+    }
+
+    /// What cannot be asked for may be there: another checkpoint may need it.
+    #[test]
+    fn a_name_that_the_disk_does_not_tell_of_is_not_free() {
+        let dir = ScratchDir::new();
+        let mut ring = Ring::new(8, 16);
+        ring.push(5);
+        let kept = append_segments(dir.path(), "a", &[], &mut ring).unwrap();
+        let before = std::fs::read(dir.join(&kept[0].file)).unwrap();
+        let mut other = Ring::new(8, 24);
+        other.push(5);
+        let disk = Disk::watch(dir.path(), None);
+        append_segments(dir.path(), "a", &[], &mut other).unwrap();
+        let kinds = disk.kinds();
+        drop(disk);
+        let mut refused = 0;
+        for point in (0..kinds.len()).filter(|&point| kinds[point] == Kind::Look) {
+            let disk = Disk::watch(dir.path(), Some((point, Fault::Fail)));
+            refused += usize::from(append_segments(dir.path(), "a", &[], &mut other).is_err());
+            drop(disk);
+            assert_eq!(std::fs::read(dir.join(&kept[0].file)).unwrap(), before, "operation {point}");
+        }
+        assert!(refused > 0);
     }
 
     #[test]
