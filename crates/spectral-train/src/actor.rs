@@ -163,10 +163,13 @@ impl Actor {
         writer.sums().into_iter().chain(evaluations).collect()
     }
 
-    /// Truncates the agent's files to the lengths in the checkpoint and reopens them.
-    pub fn open_files(&mut self, folder: &Path, learner: &[String]) -> Result<(), StoreError> {
+    /// Truncates the agent's files to the lengths in the checkpoint and reopens them. From now on they are changed only if the run is
+    /// still this process's.
+    pub fn open_files(&mut self, folder: &Path, learner: &[String], fence: &Fence) -> Result<(), StoreError> {
+        self.set_fence(fence);
         if let Files::Recorded(recorded) = &self.files {
-            self.files = Files::Open(Box::new(MetricsWriter::resume(folder, &columns(learner), recorded)?));
+            let writer = MetricsWriter::resume(folder, &columns(learner), recorded, fence)?;
+            self.files = Files::Open(Box::new(writer));
             self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.open_files(folder))?;
         }
         Ok(())

@@ -18,8 +18,7 @@ use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::{
     Container, ContainerWriter, Records, SegmentRef, StoreError, append_recipe, append_segments,
-    collect_garbage, disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename,
-    write_and_rename_if,
+    collect_garbage_if, disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename_if,
 };
 use crate::table_sums::{self, TableSum};
 use spectral_agent::average::Average;
@@ -141,9 +140,13 @@ impl Checkpoints {
         let result = self.try_write(population);
         // In a run that is another's, other checkpoints need the files.
         if result.is_err() && self.fence.check().is_ok() {
-            let _ = collect_garbage(&self.folder, &self.needed());
+            let _ = self.collect_garbage();
         }
         result
+    }
+
+    fn collect_garbage(&self) -> Result<(), StoreError> {
+        collect_garbage_if(&self.folder, &self.needed(), || self.fence.allow()).map(drop)
     }
 
     fn try_write(&mut self, population: &mut dyn Population) -> Result<Cost, TrainError> {
@@ -191,7 +194,7 @@ impl Checkpoints {
             }
             container.finish()
         };
-        let renamed = write_and_rename_if(&path, whole, || self.fence.check().map_err(std::io::Error::other));
+        let renamed = write_and_rename_if(&path, whole, || self.fence.allow());
         // Whatever the system says of the renaming, and of the sync that follows: a checkpoint that has its name may be what the
         // run goes on from, and needs its segments.
         if renamed.is_ok() || may_be_there(&path) {
@@ -220,8 +223,7 @@ impl Checkpoints {
             // One that could not be removed still needs its segments.
             self.kept.remove(0);
         }
-        self.fence.check()?;
-        collect_garbage(&self.folder, &self.needed())?;
+        self.collect_garbage()?;
         Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes })
     }
 
@@ -298,6 +300,19 @@ impl Checkpoints {
         saving: Saving,
         without_replay: bool,
     ) -> Result<Option<Loaded>, TrainError> {
+        Self::load_as(dir, run, population, chosen, saving, without_replay, &Fence::default())
+    }
+
+    /// [`load`](Checkpoints::load), and from then on nothing is written, and nothing removed, unless the run is still this process's.
+    pub(crate) fn load_as(
+        dir: &RunDir,
+        run: &ResolvedRun,
+        population: &mut dyn Population,
+        chosen: Option<&Path>,
+        saving: Saving,
+        without_replay: bool,
+        fence: &Fence,
+    ) -> Result<Option<Loaded>, TrainError> {
         let all = Self::list(dir)?;
         // However the user writes its path, a checkpoint of this run is known by its own.
         let own = |path: &Path| all.iter().find(|p| same_file(p, path)).cloned().unwrap_or(path.into());
@@ -313,6 +328,7 @@ impl Checkpoints {
             }
             other => other?,
         };
+        loaded.checkpoints.set_fence(fence.clone());
         loaded.checkpoints.take_up(&path, &all, &run.plan)?;
         if without_replay {
             // The checkpoint keeps its segments; those to come do not refer to them.
@@ -320,12 +336,13 @@ impl Checkpoints {
         }
         if all.last() != Some(&path) {
             // It knows of rows that are about to go.
-            dir.forget_tables()?;
+            dir.forget_tables(fence)?;
         }
         // The whole checkpoint is sound, and the newest: only now may files be cut back to it.
         for (agent, id) in loaded.checkpoints.ids.iter().enumerate() {
             let columns = population.metric_columns(agent);
-            population.actor(agent).open_files(&dir.agent(id), &columns)?;
+            fence.check()?;
+            population.actor(agent).open_files(&dir.agent(id), &columns, fence)?;
         }
         Ok(Some(loaded))
     }
@@ -356,7 +373,8 @@ impl Checkpoints {
             self.number += 1;
             newest = self.folder.join(format!("{:08}{SUFFIX}", self.number));
             let mut from = open_plain(path).map_err(|e| StoreError::io(path, "read", e))?;
-            write_and_rename(&newest, |out| std::io::copy(&mut from, out).map(drop))?;
+            let copy = |out: &mut dyn std::io::Write| std::io::copy(&mut from, out).map(drop);
+            write_and_rename_if(&newest, copy, || self.fence.allow())?;
             sync_folder(&self.folder)?;
         }
         kept.push((newest, files));

@@ -197,7 +197,9 @@ fn judge(
     let here = found.record.as_ref().is_some_and(|claim| me.same_machine(claim));
     if let Some(claim) = &found.record {
         if claim.released {
-            return Ok(alone);
+            // A holder that ended without ever having the lock left it to whoever had it: a dead machine. A process that lives and has
+            // it would have made a newer claim, or is about to, and of those that make the next one does.
+            return Ok(if claim.flock { alone } else { Verdict::Free });
         }
         // The lock that is taken may be another's than the claim's holder's: a dead machine's, if the holder took the run in
         // spite of it. Only a holder that has the lock, on this machine, is proved alive by it.

@@ -134,7 +134,7 @@ impl Evaluations {
         match improved {
             true => {
                 self.fence.check()?;
-                write_best(&self.run, folder, self.best.as_ref())
+                write_best(&self.run, folder, self.best.as_ref(), &self.fence)
             }
             false => Ok(()),
         }
@@ -169,14 +169,15 @@ impl Evaluations {
         match self.table {
             Table::Recorded(0) => return self.create_files(folder),
             Table::Recorded(length) => {
-                self.table = Table::Open(CsvWriter::resume(&folder.join(NAME), length)?, folder.into());
+                let table = CsvWriter::resume_if(&folder.join(NAME), length, || self.fence.allow())?;
+                self.table = Table::Open(table, folder.into());
             }
             _ => return Ok(()),
         }
         // The file may be of a moment after the checkpoint, which need not come again.
-        write_best(&self.run, folder, self.best.as_ref()).map_err(|e| match e {
+        write_best(&self.run, folder, self.best.as_ref(), &self.fence).map_err(|e| match e {
             TrainError::Store(error) => error,
-            other => StoreError::Model { path: folder.into(), detail: other.to_string() },
+            lost => StoreError::io(folder, "write to", std::io::Error::other(lost)),
         })
     }
 
@@ -271,11 +272,17 @@ fn fields(row: &Row) -> [Field; COLUMNS.len()] {
 }
 
 /// Writes the best model, or removes the file if there is none.
-fn write_best(run: &ResolvedRun, folder: &Path, best: Option<&Best>) -> Result<(), TrainError> {
+fn write_best(
+    run: &ResolvedRun,
+    folder: &Path,
+    best: Option<&Best>,
+    fence: &Fence,
+) -> Result<(), TrainError> {
     let Some(Best { frame, score, model, bytes }) = best else {
+        fence.check()?;
         return Ok(model_file::remove_best(folder)?);
     };
     let path = model_file::best_in(folder);
     let found = Model::of(run, 0, *frame, bytes).map_err(|e| StoreError::state(&path, &e))?;
-    found.write_with(&path, &[("score", format!("{score}")), ("model", (*model).into())])
+    found.write_with(&path, &[("score", format!("{score}")), ("model", (*model).into())], fence)
 }

@@ -1,5 +1,6 @@
 //! Writes one agent's metrics to CSV files and TensorBoard events in its own folder.
 
+use crate::claim::Fence;
 use crate::machine::unix_seconds;
 use crate::store::{CsvWriter, EventWriter, Field, StoreError, disk, sweep_temporaries, sync_folder};
 use crate::table_sums::{TableSum, check_length};
@@ -143,17 +144,23 @@ impl MetricsWriter {
             .collect()
     }
 
-    /// Opens the files of an interrupted run and truncates them to the recorded lengths.
-    pub fn resume(folder: &Path, columns: &[String], at: &RecordedFiles) -> Result<Self, StoreError> {
+    /// Opens the files of an interrupted run and truncates them to the recorded lengths, if the run is still this process's.
+    pub fn resume(
+        folder: &Path,
+        columns: &[String],
+        at: &RecordedFiles,
+        fence: &Fence,
+    ) -> Result<Self, StoreError> {
+        let allowed = || fence.allow();
         sweep_temporaries(folder)?;
         let [episodes, metrics, td_error] = at.lengths;
         Ok(MetricsWriter {
-            episodes: CsvWriter::resume(&folder.join(EPISODES), episodes)?,
-            metrics: CsvWriter::resume(&folder.join(METRICS), metrics)?,
+            episodes: CsvWriter::resume_if(&folder.join(EPISODES), episodes, allowed)?,
+            metrics: CsvWriter::resume_if(&folder.join(METRICS), metrics, allowed)?,
             td_error: (td_error > 0)
-                .then(|| CsvWriter::resume(&folder.join(TD_ERROR), td_error))
+                .then(|| CsvWriter::resume_if(&folder.join(TD_ERROR), td_error, allowed))
                 .transpose()?,
-            events: EventWriter::append_at(&folder.join(&at.events), at.events_length)?,
+            events: EventWriter::append_at_if(&folder.join(&at.events), at.events_length, allowed)?,
             columns: columns.to_vec(),
         })
     }
@@ -206,7 +213,7 @@ mod tests {
 
     fn resumed(folder: &Path, columns: &[String], saved: &[u8]) -> MetricsWriter {
         let at = RecordedFiles::read(&mut StateReader::new(saved)).unwrap();
-        MetricsWriter::resume(folder, columns, &at).unwrap()
+        MetricsWriter::resume(folder, columns, &at, &Fence::default()).unwrap()
     }
 
     #[test]

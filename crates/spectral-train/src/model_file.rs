@@ -8,11 +8,12 @@ mod description;
 
 pub use description::Description;
 
+use crate::claim::Fence;
 use crate::error::TrainError;
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::store::safetensors::{self, Dtype, Tensor, TensorFile};
-use crate::store::{Container, StoreError, disk, write_atomically};
+use crate::store::{Container, StoreError, disk};
 use description::shorten;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::{Path, PathBuf};
@@ -135,13 +136,18 @@ impl Model {
 
     /// Writes the file, atomically. Equal models give equal files.
     pub fn write(&self, path: &Path) -> Result<(), TrainError> {
-        self.write_with(path, &[])
+        self.write_with(path, &[], &Fence::default())
     }
 
-    /// [`write`](Model::write), with more metadata.
-    pub(crate) fn write_with(&self, path: &Path, more: &[(&'static str, String)]) -> Result<(), TrainError> {
+    /// [`write`](Model::write), with more metadata, if the run is still this process's.
+    pub(crate) fn write_with(
+        &self,
+        path: &Path,
+        more: &[(&'static str, String)],
+        fence: &Fence,
+    ) -> Result<(), TrainError> {
         let origin = Origin { description: &self.description, frames: self.frames, average: self.average };
-        write_model(path, origin, &self.parameters, &self.codec_state, more)
+        write_model(path, origin, &self.parameters, &self.codec_state, more, fence)
     }
 }
 
@@ -170,6 +176,7 @@ pub(crate) fn write_model(
     parameters: &[f32],
     codec_state: &[f64],
     more: &[(&'static str, String)],
+    fence: &Fence,
 ) -> Result<(), TrainError> {
     let bytes = codec_state.iter().flat_map(|x| x.to_le_bytes()).collect();
     // First, because its elements are the largest.
@@ -187,26 +194,26 @@ pub(crate) fn write_model(
     let mut pairs: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let checksum = checksum(&pairs, &tensors);
     pairs.push((CHECKSUM, &checksum));
-    Ok(write_atomically(path, |out| safetensors::write(out, &pairs, &tensors))?)
+    fence.write_atomically(path, |out| safetensors::write(out, &pairs, &tensors))
 }
 
 /// Writes the model of one agent into its folder, from the bytes of
 /// [`Population::save_model`](crate::population::Population::save_model), and replaces the one that was there.
 ///
-/// A model with numbers that are not finite cannot act. It is not written, and an older one is removed.
+/// A model with numbers that are not finite cannot act. It is not written, and an older one is removed. Nothing changes unless the
+/// run is still this process's, by `fence`.
 pub fn write(
     folder: &Path,
     run: &ResolvedRun,
     agent: usize,
     frames: u64,
     model: &[u8],
+    fence: &Fence,
 ) -> Result<(), TrainError> {
     let path = folder.join(NAME);
     let model = Model::of(run, agent, frames, model).map_err(|e| StoreError::state(&path, &e))?;
-    match model.is_finite() {
-        true => model.write(&path)?,
-        false => remove(&path)?,
-    }
+    replace(&path, model, fence)?;
+    fence.check()?;
     Ok(remove(&folder.join(LEGACY_NAME))?)
 }
 
@@ -217,12 +224,25 @@ pub fn write_average(
     agent: usize,
     frames: u64,
     model: Option<&[u8]>,
+    fence: &Fence,
 ) -> Result<(), TrainError> {
     let path = average_in(folder);
-    let Some(model) = model else { return Ok(remove(&path)?) };
+    let Some(model) = model else {
+        fence.check()?;
+        return Ok(remove(&path)?);
+    };
     let model = Model::of(run, agent, frames, model).map_err(|e| StoreError::state(&path, &e))?;
     let model = Model { average: Some(run.plan.agents[agent].settings.average), ..model };
-    if model.is_finite() { model.write(&path) } else { Ok(remove(&path)?) }
+    replace(&path, model, fence)
+}
+
+/// Writes a model, or removes the file if it could not act.
+fn replace(path: &Path, model: Model, fence: &Fence) -> Result<(), TrainError> {
+    if model.is_finite() {
+        return model.write_with(path, &[], fence);
+    }
+    fence.check()?;
+    Ok(remove(path)?)
 }
 
 fn remove(path: &Path) -> Result<(), StoreError> {

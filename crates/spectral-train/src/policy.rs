@@ -1,5 +1,6 @@
 //! A frozen model that answers for batches: how good is each action, and which is the best?
 
+use crate::claim::Fence;
 use crate::error::TrainError;
 use crate::model_file::{self, Description, Model, Origin};
 use crate::registry::Registry;
@@ -171,7 +172,7 @@ impl Policy {
     /// Writes it as a model file, atomically.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         let origin = Origin { description: &self.description, frames: self.frames, average: self.average };
-        model_file::write_model(path, origin, self.parameters(), &self.codec_state, &[])
+        model_file::write_model(path, origin, self.parameters(), &self.codec_state, &[], &Fence::default())
     }
 
     /// The network's outputs, `[row][action][output]`, for stacked observations one after the other.

@@ -1,6 +1,6 @@
 //! The run directory: made once, never clobbered, and enough to go on from.
 
-use crate::claim::{self, RunLock};
+use crate::claim::{self, Fence, RunLock};
 use crate::error::TrainError;
 use crate::machine::{Hardware, timestamp};
 use crate::model_file;
@@ -10,7 +10,6 @@ use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
 use crate::store::{
     StoreError, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, sweep_temporaries,
-    write_atomically,
 };
 use crate::table_sums::{TableSum, to_toml, without};
 use spectral_core::settings::quote;
@@ -91,14 +90,16 @@ impl RunDir {
         let lock = RunLock::take(path)?;
         Self::check_free(path)?;
         // First, so that a run killed from here on can be resumed.
-        write_atomically(&path.join("run.toml"), |out| out.write_all(text.as_bytes()))?;
+        lock.fence().write_atomically(&path.join("run.toml"), |out| out.write_all(text.as_bytes()))?;
         dir.make_folders()?;
         Ok((dir, lock))
     }
 
-    /// Refuses a folder that holds something already. Locks, claims and what a killed process left half-written do not count.
+    /// Refuses a folder that holds something already. Locks, claims and what a killed process left half-written do not count, nor does
+    /// what an NFS client keeps under a name of its own because a process, perhaps this one, has a removed file open.
     fn check_free(path: &Path) -> Result<(), TrainError> {
-        let counts = |name: &str| !claim::is_part_of(name) && !is_temporary(name);
+        let removed = |name: &str| name.starts_with(".nfs");
+        let counts = |name: &str| !claim::is_part_of(name) && !is_temporary(name) && !removed(name);
         let failed = |e| StoreError::io(path, "read", e);
         let entries = match disk::read_dir(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
@@ -123,14 +124,14 @@ impl RunDir {
         let lock = RunLock::take(&self.path)?;
         self.make_folders()?;
         if lock.predecessor_may_live() {
-            self.replace_growing_files()?;
+            self.replace_growing_files(&lock.fence())?;
         }
         Ok(lock)
     }
 
     /// Puts a copy in place of each file that grows row by row. A process that has lost the run, and does not know it yet, has the
     /// files open that were there before: its next rows go to those, which have no names any more.
-    fn replace_growing_files(&self) -> Result<(), StoreError> {
+    fn replace_growing_files(&self, fence: &Fence) -> Result<(), TrainError> {
         // A folder that cannot be listed may hold files that are in use: only one that is not there holds none.
         let entries = |folder: &Path| match disk::read_dir(folder) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -149,7 +150,7 @@ impl RunDir {
                 if grows && kind(&file)?.is_file() {
                     let path = file.path();
                     let mut old = open_plain(&path).map_err(|e| StoreError::io(&path, "read", e))?;
-                    write_atomically(&path, |out| std::io::copy(&mut old, out).map(drop))?;
+                    fence.write_atomically(&path, |out| std::io::copy(&mut old, out).map(drop))?;
                 }
             }
         }
@@ -189,8 +190,8 @@ impl RunDir {
         Ok((RunDir { path: path.into() }, read))
     }
 
-    /// Moves the planned end; everything else in `run.toml` stays as it was written.
-    pub fn extend(&self, plan: &mut Plan, frames: u64) -> Result<(), TrainError> {
+    /// Moves the planned end, if the run is still this process's; everything else in `run.toml` stays as it was written.
+    pub fn extend(&self, plan: &mut Plan, frames: u64, fence: &Fence) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
         let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let old = format!("\nframes = {}\n", plan.run.frames);
@@ -198,13 +199,13 @@ impl RunDir {
             return Err(TrainError::Data(format!("{} does not say how long the run is", file.display())));
         }
         let text = text.replacen(&old, &format!("\nframes = {frames}\n"), 1);
-        write_atomically(&file, |out| out.write_all(text.as_bytes()))?;
+        fence.write_atomically(&file, |out| out.write_all(text.as_bytes()))?;
         plan.run.frames = frames;
         Ok(())
     }
 
-    /// Adds a device to those that `run.toml` names, unless it is the one named last.
-    pub fn record_device(&self, device: &str) -> Result<(), TrainError> {
+    /// Adds a device to those that `run.toml` names, unless it is the one named last, or the run is another process's by now.
+    pub fn record_device(&self, device: &str, fence: &Fence) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
         let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let table: toml::Table = text.parse().unwrap_or_default();
@@ -219,11 +220,17 @@ impl RunDir {
             return Ok(());
         };
         let text = format!("{head}\n[hardware]\n{}", tail.replacen(&old, &new, 1));
-        Ok(write_atomically(&file, |out| out.write_all(text.as_bytes()))?)
+        fence.write_atomically(&file, |out| out.write_all(text.as_bytes()))
     }
 
-    /// Rewrites `state.toml`.
-    pub fn write_state(&self, status: Status, seconds: f64, agents: &[AgentState]) -> Result<(), TrainError> {
+    /// Rewrites `state.toml`, if the run is still this process's.
+    pub fn write_state(
+        &self,
+        status: Status,
+        seconds: f64,
+        agents: &[AgentState],
+        fence: &Fence,
+    ) -> Result<(), TrainError> {
         let mut text = format!("status = \"{}\"\nseconds = {seconds:.3}\n", status.name());
         for agent in agents {
             let state = match (&agent.stopped, agent.finished) {
@@ -239,11 +246,11 @@ impl RunDir {
             )
             .expect("writing to a string");
         }
-        Ok(write_atomically(&self.path.join("state.toml"), |out| out.write_all(text.as_bytes()))?)
+        fence.write_atomically(&self.path.join("state.toml"), |out| out.write_all(text.as_bytes()))
     }
 
     /// Takes out of `state.toml` what it says of tables, before they are cut back to less than that.
-    pub(crate) fn forget_tables(&self) -> Result<(), StoreError> {
+    pub(crate) fn forget_tables(&self, fence: &Fence) -> Result<(), TrainError> {
         let path = self.path.join("state.toml");
         let text = match read_text(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
@@ -251,7 +258,7 @@ impl RunDir {
         };
         match without(&text) {
             same if same == text => Ok(()),
-            less => write_atomically(&path, |out| out.write_all(less.as_bytes())),
+            less => fence.write_atomically(&path, |out| out.write_all(less.as_bytes())),
         }
     }
 

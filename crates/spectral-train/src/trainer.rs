@@ -77,7 +77,7 @@ impl Trainer {
         let first = run.device_name();
         let mut population = populate(&mut run)?;
         if run.device_name() != first {
-            dir.record_device(&run.device_name())?;
+            dir.record_device(&run.device_name(), &lock.fence())?;
         }
         note_saving(&mut run, population.as_mut());
         let saving = decide_saving(&dir, &mut run, population.as_mut());
@@ -106,8 +106,11 @@ impl Trainer {
         run.plan.run.frames = how.frames.unwrap_or(planned);
         let saving = decide_saving(&dir, &mut run, population.as_mut());
         let (seconds_before, has_progress) = dir.before(&run.plan)?;
+        let fence = lock.fence();
         let Resumption { checkpoint, without_replay, .. } = how;
-        let loaded = Checkpoints::load(&dir, &run, population.as_mut(), checkpoint, saving, without_replay)?;
+        let loaded =
+            Checkpoints::load_as(&dir, &run, population.as_mut(), checkpoint, saving, without_replay, &fence)
+                .map_err(|error| fence.explain(error))?;
         if loaded.is_none() && has_progress {
             return Err(TrainError::Data(format!(
                 "{} holds no checkpoint, though the run had come further than its start; put them back to resume it, or \
@@ -117,13 +120,13 @@ impl Trainer {
         }
         if let Some(frames) = how.frames {
             run.plan.run.frames = planned;
-            dir.extend(&mut run.plan, frames)?;
+            dir.extend(&mut run.plan, frames, &fence)?;
         }
-        dir.record_device(&run.device_name())?;
+        dir.record_device(&run.device_name(), &fence)?;
         note_saving(&mut run, population.as_mut());
         let Some(Loaded { checkpoints, without_replay }) = loaded else {
             // Tables are about to be begun anew.
-            dir.forget_tables()?;
+            dir.forget_tables(&fence)?;
             return Self::fresh(dir, run, population, saving, lock);
         };
         if without_replay {
@@ -142,6 +145,7 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         for (number, agent) in run.plan.agents.iter().enumerate() {
             let columns = population.metric_columns(number);
+            lock.confirm()?;
             population.actor(number).create_files(&dir.agent(&agent.id), &columns)?;
         }
         let checkpoints = Checkpoints::new(&dir, &run.plan, saving);
@@ -216,7 +220,7 @@ impl Trainer {
             )));
         }
         self.lock.confirm()?;
-        self.dir.extend(&mut self.run.plan, frames)
+        self.dir.extend(&mut self.run.plan, frames, &self.lock.fence())
     }
 
     /// Tells of episodes and metrics from now on.
@@ -264,10 +268,7 @@ impl Trainer {
         let result = self.work(observer);
         self.lock.watch(None);
         // Whatever else goes wrong may be what a process sees whose run is another's.
-        result.map_err(|error| match self.lock.confirm() {
-            Err(lost @ TrainError::Busy(_)) => lost,
-            _ => error,
-        })
+        result.map_err(|error| self.lock.fence().explain(error))
     }
 
     fn work(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
@@ -335,19 +336,20 @@ impl Trainer {
         };
         let agents: Vec<AgentState> = (0..self.run.plan.agents.len()).map(state).collect();
         self.lock.confirm()?;
-        self.dir.write_state(status, seconds, &agents)
+        self.dir.write_state(status, seconds, &agents, &self.lock.fence())
     }
 
     fn write_models(&mut self) -> Result<(), TrainError> {
         for number in 0..self.run.plan.agents.len() {
             let (model, frames) = self.model(number)?;
             let folder = self.dir.agent(&self.run.plan.agents[number].id);
-            self.lock.confirm()?;
-            model_file::write(&folder, &self.run, number, frames, &model)?;
+            let fence = self.lock.fence();
+            fence.check()?;
+            model_file::write(&folder, &self.run, number, frames, &model, &fence)?;
             let mut average = StateWriter::default();
             let kept = self.population.save_model(number, ModelKind::Average, &mut average)?;
             let average = kept.then(|| average.into_bytes());
-            model_file::write_average(&folder, &self.run, number, frames, average.as_deref())?;
+            model_file::write_average(&folder, &self.run, number, frames, average.as_deref(), &fence)?;
         }
         Ok(())
     }

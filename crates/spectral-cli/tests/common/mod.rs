@@ -208,9 +208,55 @@ pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// Sends a signal by its name.
+#[cfg(unix)]
+#[track_caller]
+pub fn signal(child: &Child, name: &str) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let known = [
+        ("INT", Signal::INT),
+        ("TERM", Signal::TERM),
+        ("HUP", Signal::HUP),
+        ("KILL", Signal::KILL),
+        ("STOP", Signal::STOP),
+        ("CONT", Signal::CONT),
+    ];
+    let (_, signal) = known.into_iter().find(|(known, _)| *known == name).expect("a signal's name");
+    kill_process(Pid::from_child(child), signal).expect("a child that nobody has waited for");
+}
+
+/// Sends a signal by its name.
+#[cfg(not(unix))]
 pub fn signal(child: &Child, name: &str) {
     let done = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status();
     assert!(done.expect("a shell").success());
+}
+
+/// Stops a process and waits until all of it stands still; false if it has ended before.
+#[cfg(unix)]
+pub fn stop(child: &mut Child) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    signal(child, "STOP");
+    let (of, what) = (WaitId::Pid(Pid::from_child(child)), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+    let mut ended = false;
+    wait_until("a process to stand still", || {
+        ended = child.try_wait().unwrap().is_some();
+        ended || waitid(of.clone(), what).unwrap().is_some()
+    });
+    !ended
+}
+
+/// A library that takes the place of functions of the system, for `LD_PRELOAD`. `None`, which is said, where no C compiler is there
+/// to make it.
+pub fn preloaded(place: &Place, name: &str, code: &str) -> Option<PathBuf> {
+    let (source, library) = (place.path(&format!("{name}.c")), place.path(&format!("{name}.so")));
+    std::fs::write(&source, code).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
+    if cfg!(target_os = "linux") && compiler.status().is_ok_and(|status| status.success()) {
+        return Some(library);
+    }
+    skipped(&format!("no C compiler makes the library {name}"));
+    None
 }
 
 /// Says that a test was skipped so that it is heard: libtest swallows what eprintln! says in tests that pass.

@@ -4,7 +4,7 @@ use super::record::{self, Found, Record, Seen};
 use crate::control::Control;
 use crate::error::TrainError;
 use crate::store::disk::File;
-use crate::store::{StoreError, open_plain_to_rewrite};
+use crate::store::{StoreError, open_plain_to_rewrite, write_atomically_if};
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,29 @@ impl Fence {
         match &self.0 {
             Some(shared) => shared.check(),
             None => Ok(()),
+        }
+    }
+
+    /// [`check`](Fence::check), as those ask who are about to make one call to the system.
+    pub(crate) fn allow(&self) -> Result<()> {
+        self.check().map_err(std::io::Error::other)
+    }
+
+    /// [`write_atomically`](crate::store::write_atomically), unless the run is lost by the time that the new file is whole and only
+    /// has to get its name. Writing it may have taken long.
+    pub(crate) fn write_atomically(
+        &self,
+        path: &Path,
+        bytes: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> std::result::Result<(), TrainError> {
+        write_atomically_if(path, bytes, || self.allow()).map_err(|error| self.explain(error.into()))
+    }
+
+    /// Says that the run is lost, if it is: any other error may be what a process sees whose run is another's.
+    pub(crate) fn explain(&self, error: TrainError) -> TrainError {
+        match self.check() {
+            Err(lost @ TrainError::Busy(_)) => lost,
+            _ => error,
         }
     }
 }

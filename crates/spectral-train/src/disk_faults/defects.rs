@@ -259,6 +259,18 @@ fn a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one() {
     }
 }
 
+/// An NFS client gives a removed file that somebody has open another name, under which it stays until it is closed.
+#[test]
+fn what_an_nfs_client_keeps_of_a_removed_file_does_not_make_a_folder_taken() {
+    let dir = ScratchDir::new();
+    let run = dir.join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::fs::write(run.join(".nfs000000000001f2b400000003"), "old").unwrap();
+    drop(create(&run).unwrap());
+    let text = said(create(&run));
+    assert!(text.contains("exists already"), "{text}");
+}
+
 /// The longest name makes files that there can be; a longer one is refused before there is anything.
 #[test]
 fn names_too_long_for_files_are_refused_when_a_run_is_planned() {

@@ -4,6 +4,7 @@
 //! TD errors by score, a replay that is overwritten.
 
 mod defects;
+mod sleep;
 mod tables;
 mod walk;
 

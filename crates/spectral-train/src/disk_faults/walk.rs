@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 /// What an undisturbed run leaves.
-fn undisturbed() -> &'static BTreeMap<String, Vec<u8>> {
+pub(super) fn undisturbed() -> &'static BTreeMap<String, Vec<u8>> {
     static ONCE: OnceLock<BTreeMap<String, Vec<u8>>> = OnceLock::new();
     ONCE.get_or_init(|| {
         let dir = ScratchDir::new();
@@ -95,9 +95,9 @@ const CUTS: [(Names, Data); 5] = [
 ];
 
 /// What a walk begins with: a tree, and the frames that are saved in it.
-struct Start {
-    tree: Tree,
-    saved: u64,
+pub(super) struct Start {
+    pub tree: Tree,
+    pub saved: u64,
 }
 
 const NOTHING: Start = Start { tree: Tree::new(), saved: 0 };
@@ -169,7 +169,7 @@ fn walk(name: &str, faults: &[Fault], start: &Start, work: impl Fn(&Path, &Saved
 }
 
 /// A run that was killed between its second checkpoint and its third, when its tables had grown.
-fn killed() -> &'static Start {
+pub(super) fn killed() -> &'static Start {
     static ONCE: OnceLock<Start> = OnceLock::new();
     ONCE.get_or_init(|| {
         let dir = ScratchDir::new();

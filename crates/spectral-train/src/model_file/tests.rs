@@ -91,7 +91,7 @@ fn every_network_and_codec_comes_back_to_the_bit() {
         let mut codecs: Vec<&str> = Vec::new();
         for (number, agent) in run.plan.agents.iter().enumerate() {
             let model = any_model(&run, number);
-            write(dir.path(), &run, number, 77, &model).unwrap();
+            write(dir.path(), &run, number, 77, &model, &Fence::default()).unwrap();
             let path = path_in(dir.path());
             let found = read(&path, &run, number).unwrap();
             assert!(found == model, "{} with {settings:?}", agent.id);
@@ -112,7 +112,7 @@ fn metadata_says_what_the_numbers_mean() {
     let dir = ScratchDir::new();
     let run =
         resolve(&["task=screens", "network=nature", "agents=spectral", "seeds=3..3", "max_frequency=4"]);
-    write(dir.path(), &run, 0, 12, &any_model(&run, 0)).unwrap();
+    write(dir.path(), &run, 0, 12, &any_model(&run, 0), &Fence::default()).unwrap();
     let file = TensorFile::open(&path_in(dir.path())).unwrap();
     let metadata: Vec<(&str, &str)> = file
         .metadata()
@@ -162,7 +162,7 @@ fn what_does_not_fit_the_run_is_named() {
     let dir = ScratchDir::new();
     let small = ["task=catch-scale", "agents=spectral", "hidden=4", "max_frequency=3"];
     let run = resolve(&small);
-    write(dir.path(), &run, 0, 1, &any_model(&run, 0)).unwrap();
+    write(dir.path(), &run, 0, 1, &any_model(&run, 0), &Fence::default()).unwrap();
     let path = path_in(dir.path());
     let others: [(&[&str], &[&str]); 7] = [
         (
@@ -207,7 +207,7 @@ fn damaged_and_hostile_models_are_refused_by_name() {
     let dir = ScratchDir::new();
     let run = resolve(&["task=catch-scale", "agents=popart", "hidden=4"]);
     let model = any_model(&run, 0);
-    write(dir.path(), &run, 0, 1, &model).unwrap();
+    write(dir.path(), &run, 0, 1, &model, &Fence::default()).unwrap();
     let path = path_in(dir.path());
     let whole = std::fs::read(&path).unwrap();
     let refused = |word: &str| {
@@ -296,10 +296,10 @@ fn a_model_that_is_not_finite_is_not_kept() {
     let dir = ScratchDir::new();
     std::fs::write(dir.join(LEGACY_NAME), "old").unwrap();
     assert_eq!(path_in(dir.path()), dir.join(LEGACY_NAME));
-    write(dir.path(), &run, 0, 1, &sound).unwrap();
+    write(dir.path(), &run, 0, 1, &sound, &Fence::default()).unwrap();
     assert_eq!(dir.names(), [NAME], "the new one replaces the old one");
     for _ in 0..2 {
-        write(dir.path(), &run, 0, 1, &broken).unwrap();
+        write(dir.path(), &run, 0, 1, &broken, &Fence::default()).unwrap();
         assert!(dir.names().is_empty());
     }
     let missing = read(&path_in(dir.path()), &run, 0).unwrap_err();
@@ -311,8 +311,8 @@ fn the_mean_of_weights_says_that_it_is_one() {
     let dir = ScratchDir::new();
     let run = resolve(&["task=catch-scale", "agents=popart", "seeds=1", "average=7000"]);
     let model = any_model(&run, 0);
-    write(dir.path(), &run, 0, 12, &model).unwrap();
-    write_average(dir.path(), &run, 0, 12, Some(&model)).unwrap();
+    write(dir.path(), &run, 0, 12, &model, &Fence::default()).unwrap();
+    write_average(dir.path(), &run, 0, 12, Some(&model), &Fence::default()).unwrap();
     let path = average_in(dir.path());
     assert!(read(&path, &run, 0).unwrap() == model);
     let registry = registry();
@@ -335,8 +335,8 @@ fn the_mean_of_weights_says_that_it_is_one() {
     broken.f32s(&vec![f32::NAN; Description::of(&run, 0).unwrap().network().parameters()]);
     broken.f64s(&run.codecs[0].init());
     for gone in [Some(broken.into_bytes()), None] {
-        write_average(dir.path(), &run, 0, 12, Some(&model)).unwrap();
-        write_average(dir.path(), &run, 0, 12, gone.as_deref()).unwrap();
+        write_average(dir.path(), &run, 0, 12, Some(&model), &Fence::default()).unwrap();
+        write_average(dir.path(), &run, 0, 12, gone.as_deref(), &Fence::default()).unwrap();
         assert!(!path.exists());
     }
     assert!(path_in(dir.path()).exists());

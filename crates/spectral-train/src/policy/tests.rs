@@ -1,4 +1,5 @@
 use super::*;
+use crate::claim::Fence;
 use crate::config::Configuration;
 use crate::store::testing::ScratchDir;
 use crate::trainer::Trainer;
@@ -144,7 +145,8 @@ fn a_file_alone_is_enough() {
             assert!(a.iter().zip(&b).all(|(a, b)| a.to_bits() == b.to_bits()), "{}", plan.id);
             read.save(&path).unwrap();
             assert!(std::fs::read(&path).unwrap() == written, "a copy has the same bytes");
-            model_file::write(dir.path(), &run, number, 1234, &any_model(&run, number)).unwrap();
+            let model = any_model(&run, number);
+            model_file::write(dir.path(), &run, number, 1234, &model, &Fence::default()).unwrap();
             let of_run = std::fs::read(model_file::path_in(dir.path())).unwrap();
             assert!(of_run == written, "and so has what a run writes");
         }

@@ -29,7 +29,16 @@ pub fn write_atomically(
     path: &Path,
     bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), StoreError> {
-    write_and_rename(path, bytes)?;
+    write_atomically_if(path, bytes, || Ok(()))
+}
+
+/// Like [`write_atomically`]; nothing changes unless `allowed`, which is asked last, agrees.
+pub(crate) fn write_atomically_if(
+    path: &Path,
+    bytes: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    allowed: impl FnOnce() -> io::Result<()>,
+) -> Result<(), StoreError> {
+    write_and_rename_if(path, bytes, allowed)?;
     sync_folder(folder_of(path))
 }
 
@@ -130,18 +139,17 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
 pub fn sweep_temporaries(folder: &Path) -> Result<usize, StoreError> {
     let mut swept = 0;
     for name in file_names(folder)? {
-        if is_temporary(&name) {
-            let path = folder.join(name);
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                removed => {
-                    removed.map_err(|e| StoreError::io(&path, "remove", e))?;
-                    swept += 1;
-                }
-            }
-        }
+        swept += usize::from(is_temporary(&name) && remove_temporary(&folder.join(name))?);
     }
     Ok(swept)
+}
+
+/// Removes a temporary file; false if it was gone already.
+pub(super) fn remove_temporary(path: &Path) -> Result<bool, StoreError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true).map_err(|e| StoreError::io(path, "remove", e)),
+    }
 }
 
 /// Whether this is the name of a temporary file.

@@ -91,8 +91,17 @@ impl CsvWriter {
     /// Continues a table after its first `bytes` bytes, as returned by an earlier [`flush`](CsvWriter::flush), and truncates
     /// the rest. A file that is shorter, or in which no row ends there, is an error.
     pub fn resume(path: &Path, bytes: u64) -> Result<Self, StoreError> {
+        Self::resume_if(path, bytes, || Ok(()))
+    }
+
+    /// [`resume`](CsvWriter::resume), which cuts nothing unless `allowed` agrees.
+    pub(crate) fn resume_if(
+        path: &Path,
+        bytes: u64,
+        allowed: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<Self, StoreError> {
         let (columns, crc) = read_if_row_ends_at(path, bytes)?;
-        let out = BufWriter::new(reopen_at(path, bytes)?);
+        let out = BufWriter::new(reopen_at(path, bytes, allowed)?);
         Ok(CsvWriter { path: path.into(), out, columns, length: bytes, crc, line: String::new() })
     }
 

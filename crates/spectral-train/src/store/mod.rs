@@ -19,7 +19,7 @@ pub mod tensorboard;
 
 pub(crate) use atomic::{
     create_exclusively, create_folder, folder_time, is_temporary, why_folders_are_not_synced,
-    write_and_rename, write_and_rename_if,
+    write_and_rename_if, write_atomically_if,
 };
 pub use atomic::{sweep_temporaries, sync_folder, write_atomically};
 pub use container::{Container, ContainerWriter};
@@ -28,9 +28,8 @@ pub use error::StoreError;
 pub use plain_file::{open_or_create_plain, open_plain, read_text};
 pub(crate) use plain_file::{open_plain_to_rewrite, refuse_link};
 pub(crate) use protobuf::Message;
-pub(crate) use segments::append_recipe;
-pub(crate) use segments::segment_names;
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
+pub(crate) use segments::{append_recipe, collect_garbage_if, segment_names};
 pub(crate) use tensor_header::{
     counts as json_counts, integers as json_integers, quote as json_quote, strings as json_strings,
 };
@@ -41,14 +40,22 @@ use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
 /// Opens a growing file for writing after its first `length` bytes, as a checkpoint recorded them. What a killed run wrote
-/// after that is truncated.
-fn reopen_at(path: &Path, length: u64) -> Result<File, StoreError> {
+/// after that is truncated, if `allowed` agrees.
+///
+/// Whoever takes a run over from a process that may live puts copies in the places of such files. So the question comes after the
+/// file was opened: once it is answered, what is cut is the file that was there before anybody could take over.
+fn reopen_at(
+    path: &Path,
+    length: u64,
+    allowed: impl FnOnce() -> std::io::Result<()>,
+) -> Result<File, StoreError> {
     let failed = |doing| move |e| StoreError::io(path, doing, e);
     let mut file = plain_file::open_plain_to_append(path).map_err(failed("open"))?;
     let found = file.metadata().map_err(failed("read the length of"))?.len();
     if found < length {
         return Err(StoreError::TooShort { path: path.into(), found, recorded: length });
     }
+    allowed().map_err(failed("cut back"))?;
     file.set_len(length).map_err(failed("cut back"))?;
     file.seek(SeekFrom::End(0)).map_err(failed("seek in"))?;
     Ok(file)

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 
-use super::atomic::{file_names, sweep_temporaries, sync_folder, write_and_rename};
+use super::atomic::{file_names, is_temporary, remove_temporary, sync_folder, write_and_rename};
 use super::container::{Container, ContainerWriter};
 use super::disk;
 use super::error::StoreError;
@@ -361,23 +361,44 @@ fn read_segment(
 /// `keep` holds the segments of *every* kept checkpoint. Call this only after the newest checkpoint is safely written, and
 /// never while another process writes to the folder.
 pub fn collect_garbage(dir: &Path, keep: &HashSet<String>) -> Result<Vec<String>, StoreError> {
+    collect_garbage_if(dir, keep, || Ok(()))
+}
+
+/// Like [`collect_garbage`]; nothing more goes once `allowed`, which is asked before each file, does not agree.
+///
+/// The folder is listed before the first question. So a process that is stopped for long at any moment, and whose place another
+/// takes meanwhile, knows no name of the other's files when it wakes: of those that it may still remove, one at the most, none is
+/// needed by anybody.
+pub(crate) fn collect_garbage_if(
+    dir: &Path,
+    keep: &HashSet<String>,
+    mut allowed: impl FnMut() -> std::io::Result<()>,
+) -> Result<Vec<String>, StoreError> {
     let mut deleted = Vec::new();
-    for name in segment_names(dir)? {
-        if !keep.contains(&name) {
-            let path = dir.join(&name);
+    for name in file_names(dir)? {
+        let path = dir.join(&name);
+        let needless = is_segment(&name) && !keep.contains(&name);
+        if needless || is_temporary(&name) {
+            allowed().map_err(|e| StoreError::io(&path, "remove", e))?;
+        }
+        if needless {
             disk::remove_file(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
             deleted.push(name);
+        } else if is_temporary(&name) {
+            remove_temporary(&path)?;
         }
     }
-    sweep_temporaries(dir)?;
     deleted.sort();
     Ok(deleted)
 }
 
 /// Names of all segment files in a folder, in no particular order.
 pub(crate) fn segment_names(dir: &Path) -> Result<Vec<String>, StoreError> {
-    let names = file_names(dir)?.into_iter();
-    Ok(names.filter(|name| name.ends_with(SUFFIX) && !name.starts_with('.')).collect())
+    Ok(file_names(dir)?.into_iter().filter(|name| is_segment(name)).collect())
+}
+
+fn is_segment(name: &str) -> bool {
+    name.ends_with(SUFFIX) && !name.starts_with('.')
 }
 
 #[cfg(test)]

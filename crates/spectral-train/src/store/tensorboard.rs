@@ -59,7 +59,16 @@ impl EventWriter {
     /// Continues an event file after its first `byte_length` bytes, as returned by [`len`](EventWriter::len), and truncates
     /// the rest. A shorter file is an error.
     pub fn append_at(path: &Path, byte_length: u64) -> Result<Self, StoreError> {
-        let out = BufWriter::new(reopen_at(path, byte_length)?);
+        Self::append_at_if(path, byte_length, || Ok(()))
+    }
+
+    /// [`append_at`](EventWriter::append_at), which cuts nothing unless `allowed` agrees.
+    pub(crate) fn append_at_if(
+        path: &Path,
+        byte_length: u64,
+        allowed: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<Self, StoreError> {
+        let out = BufWriter::new(reopen_at(path, byte_length, allowed)?);
         Ok(EventWriter { path: path.into(), out, length: byte_length })
     }
 

@@ -67,6 +67,9 @@ impl Fault {
     }
 }
 
+/// What happens while a process sleeps.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
 /// A watched folder. It is watched until this is dropped.
 pub struct Disk(Arc<Watched>);
 
@@ -79,6 +82,7 @@ struct Watched {
 struct State {
     kinds: Vec<Kind>,
     fault: Option<(usize, Fault)>,
+    sleep: Option<(usize, Meanwhile)>,
     full: bool,
     dead: bool,
     /// The error that folders give when they are synced.
@@ -104,6 +108,11 @@ impl Disk {
     /// From now on folders cannot be synced: it fails with this error of the system.
     pub fn refuse_to_sync_folders(&self, errno: i32) {
         lock(&self.0.state).unsynced_folders = Some(errno);
+    }
+
+    /// The process sleeps just before the operation with this number, from 0, and `meanwhile` something else happens here.
+    pub fn sleep_before(&self, number: usize, meanwhile: impl FnOnce() + Send + 'static) {
+        lock(&self.0.state).sleep = Some((number, Box::new(meanwhile)));
     }
 
     /// What was done so far.
@@ -133,6 +142,13 @@ enum Fate {
 }
 
 impl State {
+    /// What happens before the next operation, if the process sleeps there. A claim's heartbeat is no moment of the run's.
+    fn falls_asleep(&mut self) -> Option<Meanwhile> {
+        let due = self.sleep.as_ref().is_some_and(|(number, _)| self.kinds.len() >= *number);
+        let beats = std::thread::current().name() == Some("claim");
+        self.sleep.take_if(|_| due && !beats).map(|(_, meanwhile)| meanwhile)
+    }
+
     fn next(&mut self, kind: Kind) -> Fate {
         let (eio, full) = (|| Error::from_raw_os_error(5), || Error::from_raw_os_error(28));
         if self.dead {
@@ -172,6 +188,10 @@ fn watching(path: &Path) -> Option<Arc<Watched>> {
 /// Does `work` unless something goes wrong. `work` is told whether to do all of it or half, and notes in the model what it did.
 fn act<T>(kind: Kind, path: &Path, work: impl FnOnce(bool, &mut Model) -> Result<T>) -> Result<T> {
     let Some(watched) = watching(path) else { return work(false, &mut Model::default()) };
+    let meanwhile = lock(&watched.state).falls_asleep();
+    if let Some(meanwhile) = meanwhile {
+        meanwhile();
+    }
     let mut state = lock(&watched.state);
     match state.next(kind) {
         Fate::NotDone(error) => Err(error),

@@ -259,7 +259,7 @@ pub fn lay(tree: &Tree, folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::ScratchDir;
-    use super::super::super::{sync_folder, write_and_rename, write_atomically};
+    use super::super::super::{atomic::write_and_rename, sync_folder, write_atomically};
     use super::super::faults::{Disk, Fault, File};
     use super::*;
     use std::io::Write;
