@@ -169,8 +169,12 @@ impl StatusWriter {
     /// For an attempt that begins now with this status, which [`begin`](StatusWriter::begin) writes. Nothing is written once the fence
     /// says that the run is another process's.
     pub fn new(plan: &JobPlan, index: usize, status: JobStatus, fence: Fence) -> Self {
+        Self::to(file(plan, index), status, fence)
+    }
+
+    fn to(file: PathBuf, status: JobStatus, fence: Fence) -> Self {
         let begun = Instant::now();
-        StatusWriter { file: file(plan, index), fence, begun, now: Mutex::new((status, begun)) }
+        StatusWriter { file, fence, begun, now: Mutex::new((status, begun)) }
     }
 
     /// Writes the status with which the attempt begins. Should nothing more be heard of it, it counts as killed.
@@ -223,5 +227,41 @@ impl Observer for StatusWriter {
             // People like to know; training does not depend on it.
             let _ = self.write(&now.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spectral_train::claim::{RunLock, is_part_of};
+
+    /// A process that slept for too long may wake up while another one trains and says so.
+    #[test]
+    fn who_has_lost_a_run_says_nothing_more_of_its_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        std::fs::create_dir(&run).unwrap();
+        let lock = RunLock::take(&run).unwrap();
+        let file = folder.path().join("000.toml");
+        let writer = StatusWriter::to(file.clone(), JobStatus::new(), lock.fence());
+        let long_ago = || writer.now.lock().unwrap().1 = Instant::now().checked_sub(EVERY).unwrap();
+        writer.begin().unwrap();
+        writer.loaded(7).unwrap();
+        let own = std::fs::read_to_string(&file).unwrap();
+        assert!(own.contains("frames_at_start = 7\n"), "{own}");
+        long_ago();
+        writer.tick(&[]);
+        assert!(std::fs::read_to_string(&file).unwrap().contains("frames = 0\n"), "it is told while it trains");
+        // Whoever takes the run over removes the claim.
+        for entry in std::fs::read_dir(&run).unwrap().flatten() {
+            if is_part_of(&entry.file_name().to_string_lossy()) {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        std::fs::write(&file, "the other's").unwrap();
+        long_ago();
+        writer.tick(&[]);
+        assert!(writer.loaded(8).is_err() && writer.end(writer.status()).is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "the other's");
     }
 }
