@@ -264,7 +264,7 @@ fn a_job_that_is_started_twice_is_done_once() {
 
 #[test]
 fn a_job_that_does_not_get_further_is_given_up_until_somebody_tries_again() {
-    let place = place_with(frames_in(30.0, 6));
+    let place = place_with(frames_in(20.0, 6));
     let plan = plan(&place, "--tasks exponential-pong-mini --set checkpoint_seconds=0.05");
     let mut child = place.start(&format!("job run {} 0", plan.display()));
     let runs = place.path("reproduce/runs/exponential-pong-mini");

@@ -251,7 +251,10 @@ mod tests {
         assert!(own.contains("frames_at_start = 7\n"), "{own}");
         long_ago();
         writer.tick(&[]);
-        assert!(std::fs::read_to_string(&file).unwrap().contains("frames = 0\n"), "it is told while it trains");
+        assert!(
+            std::fs::read_to_string(&file).unwrap().contains("frames = 0\n"),
+            "it is told while it trains"
+        );
         // Whoever takes the run over removes the claim.
         for entry in std::fs::read_dir(&run).unwrap().flatten() {
             if is_part_of(&entry.file_name().to_string_lossy()) {
