@@ -102,7 +102,8 @@ class Nodes:
 
     def kill(self, node, children=True):
         """Stops all of them before any dies, so that none can report or clean up."""
-        for _ in range(20):
+        # Half a minute: what was killed may be in the middle of a write.
+        for _ in range(300):
             members = self.members(node, children)
             if not members:
                 return

@@ -66,7 +66,8 @@ job_processes() {
 # Nobody may report what happens to the others: first all daemons of the node stop, then everything dies.
 kill_node() {
     local round pids
-    for round in 1 2 3 4 5 6 7 8 9 10; do
+    # Half a minute: what was killed may be in the middle of a write.
+    for ((round = 0; round < 300; round++)); do
         pids=$(daemons "$1")
         [ -z "$pids" ] || kill -STOP $pids 2>/dev/null || true
         pids=$(job_processes "$1"; daemons "$1")

@@ -12,7 +12,7 @@ pub const DATA: u8 = 3;
 /// The work is done, but an agent was stopped before its end.
 pub const AGENT_STOPPED: u8 = 4;
 /// A device failed.
-const DEVICE: u8 = 5;
+pub const DEVICE: u8 = 5;
 /// A task failed.
 const TASK: u8 = 6;
 /// A job of a cluster will not be tried again.
@@ -84,6 +84,7 @@ mod tests {
             (TrainError::Usage(String::new()), USAGE),
             (TrainError::Unregistered(String::new()), USAGE),
             (TrainError::Busy(String::new()), USAGE),
+            (TrainError::Machine(String::new()), USAGE),
             (TrainError::Data(String::new()), DATA),
             (TrainError::Device(String::new()), DEVICE),
             (TrainError::Task(String::new()), TASK),

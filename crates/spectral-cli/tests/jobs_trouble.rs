@@ -217,6 +217,77 @@ fn a_queue_that_is_silent_or_refuses_leaves_the_table() {
     );
 }
 
+/// A colleague who looks at a plan asks for the jobs of who submitted it.
+#[test]
+fn the_queue_is_asked_for_the_jobs_of_whoever_submitted() {
+    let desk = Desk::new();
+    desk.program("sbatch", "echo 17");
+    desk.run(&train(PLANNED)).code(0);
+    let plan = plan_in(&desk.place.path("cluster"));
+    let me = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&plan).unwrap());
+    let file = plan.join("submissions.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(&format!("user = {me}\n")), "{text}");
+    std::fs::write(&file, text.replace(&format!("user = {me}"), "user = 4242424")).unwrap();
+    desk.program(
+        "squeue",
+        "case \"$*\" in *--user=*4242424*) echo '17|0|RUNNING|None|n1'; echo '17|1|PENDING|Priority|';; esac",
+    );
+    let retry = || desk.run(&format!("jobs {} --retry", plan.display())).code(0);
+    retry().says(&["nothing to submit"]);
+    assert!(desk.calls("squeue").last().unwrap().contains(&me.to_string()), "{:?}", desk.calls("squeue"));
+    // Plans that an earlier version submitted do not say who it was.
+    std::fs::write(&file, text.replace(&format!("user = {me}\n"), "")).unwrap();
+    retry().says(&["submitted"]);
+}
+
+/// Whoever fixes what killed a job and tries again gets as many attempts as at first.
+#[test]
+fn a_job_that_was_killed_is_tried_as_often_as_a_new_one_after_a_retry() {
+    let desk = Desk::new();
+    desk.program("sbatch", "echo 17");
+    let planned = "--frames 1000000000 --set checkpoint_seconds=3600 --device cpu --on slurm --no-submit";
+    desk.run(&train(planned)).code(0);
+    let plan = plan_in(&desk.place.path("cluster"));
+    let status = || std::fs::read_to_string(plan.join("status/000.toml")).unwrap_or_default();
+    let killed = |attempt: u64| {
+        let mut child = desk.command(&format!("job run {} 0", plan.display())).spawn().unwrap();
+        let begun = format!("attempts = {attempt}\n");
+        wait_until("an attempt", || status().contains(&begun) || child.try_wait().unwrap().is_some());
+        assert!(child.try_wait().unwrap().is_none(), "it was not tried: {}", status());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    (1..=3).for_each(killed);
+    desk.run(&format!("jobs {} --retry", plan.display())).code(0).says(&["submitted: array 17"]);
+    (4..=6).for_each(killed);
+    desk.run(&format!("job run {} 0", plan.display())).code(7).says(&["3 attempts in a row"]);
+}
+
+/// A node on which jobs end at once would be given all of them.
+#[test]
+fn a_node_that_lacks_a_gpu_is_kept_for_a_while() {
+    let desk = Desk::new();
+    desk.program("scontrol", "echo JobId=5 JobState=RUNNING Reason=None");
+    let pixels = "train --task pong-mini --set observation=pixels --set network=nature --set replay=2000";
+    desk.run(&format!("{pixels} --device cuda --on slurm --no-submit")).code(0);
+    let plan = plan_in(&desk.place.path("cluster"));
+    let mut command = desk.command(&format!("job run {} 0", plan.display()));
+    command.env("SLURM_JOB_ID", "5").env("CUDA_VISIBLE_DEVICES", "");
+    let said = desk.place.path("said");
+    let mut child = command.stderr(std::fs::File::create(&said).unwrap()).spawn().unwrap();
+    wait_until("the job to keep its node", || {
+        std::fs::read_to_string(&said).unwrap().contains("cannot train on this node, which it keeps for 60 s")
+    });
+    assert!(child.try_wait().unwrap().is_none() && desk.calls("scontrol").is_empty());
+    let status = std::fs::read_to_string(plan.join("status/000.toml")).unwrap();
+    assert!(status.contains("state = \"failed\"") && status.contains("turned_away = 1\n"), "{status}");
+    // Asked to stop, it does not keep the node any longer.
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    assert!(desk.calls("scontrol").contains(&"requeue 5".to_string()), "{:?}", desk.calls("scontrol"));
+}
+
 /// Its scripts lead to where it was, where a copy may lie still.
 #[test]
 fn a_plan_that_was_moved_submits_no_jobs_of_the_old_folder() {

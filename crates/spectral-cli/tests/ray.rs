@@ -135,8 +135,11 @@ class exceptions:
         pass
 
 class Done:
-    def __init__(self, outcome):
-        self.outcome = outcome
+    def __init__(self, function, words):
+        try:
+            self.outcome, self.error = function(*words), None
+        except Exception as error:
+            self.outcome, self.error = None, exceptions.RayError(error)
 
 def init(address, **_):
     if address == "nowhere":
@@ -147,14 +150,16 @@ def nodes():
 
 def remote(**_):
     def task(function):
-        function.remote = lambda *words: Done(function(*words))
+        function.remote = lambda *words: Done(function, words)
         return function
     return task
 
-def wait(tasks, num_returns):
+def wait(tasks, num_returns, timeout):
     return tasks[:1], tasks[1:]
 
 def get(task):
+    if task.error:
+        raise task.error
     return task.outcome
 
 class get_runtime_context:
@@ -162,13 +167,55 @@ class get_runtime_context:
         return "0123456789"
 "#;
 
+/// Runs a driver with a clock that only sleeping moves, and says how long it slept each time.
+const CLOCK: &str = r#"
+import runpy, sys, time
+
+now = 0.0
+time.monotonic = lambda: now
+
+def sleep(seconds):
+    global now
+    now += seconds
+    print(f"slept {seconds:.0f}", flush=True)
+
+time.sleep = sleep
+runpy.run_path(sys.argv[1], run_name="__main__")
+"#;
+
 /// A plan's driver with the stand-in for Ray.
 fn drive(place: &Place, plan: &Path, address: &str) -> Output {
     std::fs::write(place.path("ray.py"), STAND_IN).unwrap();
     let python = std::env::var("SPECTRAL_PYTHON").unwrap_or("python3".into());
     let mut command = Command::new(python);
-    command.arg(plan.join("ray_driver.py")).env("PYTHONPATH", place.path("")).env("RAY_ADDRESS", address);
+    command.args(["-c", CLOCK]).arg(plan.join("ray_driver.py"));
+    command.env("PYTHONPATH", place.path("")).env("RAY_ADDRESS", address);
     command.output().expect("Python")
+}
+
+/// On a node without the plan's folder a task ends at once, and that node is free again at once.
+#[test]
+fn the_driver_pauses_before_it_tries_again_and_says_what_is_missing_at_the_end() {
+    let place = Place::new();
+    std::fs::write(place.path("tiny.toml"), FIGURE.replace("FRAMES", "1000")).unwrap();
+    place.run("reproduce tiny.toml --on ray --device cpu --agents-per-job 2 --no-submit").code(0);
+    let plan = std::fs::read_dir(place.path("reproduce/jobs")).unwrap().next().unwrap().unwrap().path();
+    // No log can be opened where a folder lies; nor can a report be written.
+    std::fs::create_dir_all(plan.join("logs/0.log")).unwrap();
+    std::fs::write(place.path("reproduce/tiny"), "in the way").unwrap();
+    let ran = drive(&place, &plan, "somewhere");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let slept: Vec<u64> =
+        said.lines().filter_map(|line| line.strip_prefix("slept ")).map(|n| n.parse().unwrap()).collect();
+    assert_eq!(slept[..7], [2, 4, 8, 16, 32, 60, 60], "{said}{complained}");
+    assert_eq!(slept.len(), 99, "each attempt but the last is followed by a pause: {said}");
+    // The other job was not kept waiting.
+    let line = |what: &str| said.lines().position(|line| line.starts_with(what)).unwrap_or(usize::MAX);
+    assert!(line("job 1: done (1 of 2)") < line("slept"), "{said}");
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(!complained.contains("Traceback"), "{complained}");
+    assert!(complained.contains("not finished: 0; the report was not written (exit code"), "{complained}");
 }
 
 #[test]

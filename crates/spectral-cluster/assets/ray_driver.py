@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import ray
 
@@ -24,8 +25,13 @@ MEMORY = "{{memory}}"
 PLAN = pathlib.Path(__file__).resolve().parent
 # Exit codes of `spectral job run`: what will not come right by itself is not tried again.
 DONE, WRONG, GAVE_UP = 0, 2, 7
-# A job counts its fruitless attempts itself; this only bounds what happens around it.
-MOST_ATTEMPTS = 100
+# An attempt that ended sooner has not trained: its node may not have the plan's folder, for example. The next one waits for longer
+# and longer, because such a node is free again at once and would be given one attempt after the other.
+QUICK = 60.0
+LONGEST_PAUSE = 60.0
+# A job counts its fruitless attempts itself; this only bounds what happens around it. Attempts that lasted do not count: a cluster
+# may stop a job as often as it likes.
+MOST_QUICK = 100
 
 
 def dying_with(parent):
@@ -73,40 +79,62 @@ def connect():
         print(f"no node of this cluster has {', '.join(words)}, as each job needs: they wait until there is one", flush=True)
 
 
+def pause_after(quick):
+    """Seconds until a job is tried again after so many quick ends in a row."""
+    return min(LONGEST_PAUSE, 2.0 ** min(quick, 30)) if quick else 0.0
+
+
 def main():
     # Whoever copied the plan may have left an empty folder behind.
     (PLAN / "logs").mkdir(exist_ok=True)
     connect()
-    attempts = collections.Counter()
-    under_way = {}
+    attempts, quick = collections.Counter(), collections.Counter()
+    under_way, waiting, submitted = {}, {}, {}
 
     def start(index):
         attempts[index] += 1
+        submitted[index] = time.monotonic()
         under_way[run.remote(index, attempts[index])] = index
 
     for index in range(JOBS):
         start(index)
     failed = []
-    while under_way:
-        (ended,), _ = ray.wait(list(under_way), num_returns=1)
+    while under_way or waiting:
+        for index in [index for index, due in waiting.items() if due <= time.monotonic()]:
+            del waiting[index]
+            start(index)
+        left = max(0.0, min(waiting.values()) - time.monotonic()) if waiting else None
+        if not under_way:
+            time.sleep(left)
+            continue
+        ended, _ = ray.wait(list(under_way), num_returns=1, timeout=left)
+        if not ended:
+            continue
+        (ended,) = ended
         index = under_way.pop(ended)
+        # Time in Ray's queue counts as well: then there was a pause.
+        lasted = time.monotonic() - submitted[index]
+        quick[index] = quick[index] + 1 if lasted < QUICK else 0
         try:
             code = ray.get(ended)
             how = f"exit code {code}"
         except ray.exceptions.RayError as error:
-            # Its node or its worker died: the run goes on elsewhere.
+            # Its node or its worker died, or the node has no such folder: the run goes on elsewhere.
             code, how = None, type(error).__name__
         if code == DONE:
-            print(f"job {index}: done ({JOBS - len(under_way) - len(failed)} of {JOBS})", flush=True)
-        elif code in (WRONG, GAVE_UP) or attempts[index] >= MOST_ATTEMPTS:
+            print(f"job {index}: done ({JOBS - len(under_way) - len(waiting) - len(failed)} of {JOBS})", flush=True)
+        elif code in (WRONG, GAVE_UP) or quick[index] >= MOST_QUICK:
             failed.append(index)
             print(f"job {index}: {how}, not tried again; {PLAN}/logs/{index}.log says why", flush=True)
         else:
-            print(f"job {index}: {how}, tried again", flush=True)
-            start(index)
-    subprocess.run([*PROGRAM, "job", "report", str(PLAN)], check=True)
-    if failed:
-        sys.exit(f"not finished: {', '.join(map(str, failed))}")
+            pause = pause_after(quick[index])
+            print(f"job {index}: {how}, tried again" + (f" in {pause:.0f} s" if pause else ""), flush=True)
+            waiting[index] = time.monotonic() + pause
+    code = subprocess.run([*PROGRAM, "job", "report", str(PLAN)]).returncode
+    words = [f"not finished: {', '.join(map(str, failed))}"] if failed else []
+    words += [f"the report was not written (exit code {code})"] if code else []
+    if words:
+        sys.exit("; ".join(words))
 
 
 if __name__ == "__main__":

@@ -179,7 +179,11 @@ impl NewPlan<'_> {
             write(&format!("plans/{number:03}.toml"), &self.frozen(&whole))?;
         }
         for (index, job) in self.jobs.iter().enumerate() {
-            write(&settings_file(index), &self.frozen(&job.run))?;
+            // What was left open is settled here: a node whose GPU is broken must not train on its CPU instead.
+            let device = job.run.device.choice();
+            let mut run = job.run.clone();
+            run.plan = run.plan.with(|run| run.device = device);
+            write(&settings_file(index), &self.frozen(&run))?;
         }
         write("experiment.toml", &self.experiment.text)?;
         write("plan.toml", &self.text(&out)?)?;

@@ -2,6 +2,7 @@
 
 use crate::plan::JobPlan;
 use spectral_core::settings::quote;
+use spectral_train::claim::Fence;
 use spectral_train::error::TrainError;
 use spectral_train::machine::host_name;
 use spectral_train::store::{StoreError, read_text, write_atomically};
@@ -36,8 +37,11 @@ pub struct JobStatus {
     pub state: JobState,
     /// Attempts so far, this one included.
     pub attempts: u64,
-    /// Attempts in a row, before this one, that brought the run no further.
+    /// Attempts in a row, before this one, that failed or were killed and brought the run no further.
     pub fruitless: u64,
+    /// Attempts in a row, before this one, that brought the run no further because they were asked to stop or their nodes lacked
+    /// what it needs.
+    pub turned_away: u64,
     /// Frames of all agents together when the attempt began.
     pub frames_at_start: u64,
     /// Frames of all agents together when this was written.
@@ -59,6 +63,7 @@ impl JobStatus {
             state: JobState::Running,
             attempts: 0,
             fruitless: 0,
+            turned_away: 0,
             frames_at_start: 0,
             frames: 0,
             seconds: 0.0,
@@ -78,6 +83,8 @@ impl JobStatus {
             state: spectral_core::settings::Setting::parse(&text("state")?).ok()?,
             attempts: count("attempts")?,
             fruitless: count("fruitless")?,
+            // Earlier versions did not count them.
+            turned_away: count("turned_away").unwrap_or(0),
             frames_at_start: count("frames_at_start")?,
             frames: count("frames")?,
             seconds: table.get("seconds")?.as_float().filter(|seconds| seconds.is_finite())?,
@@ -94,11 +101,12 @@ impl JobStatus {
 
     fn write_to(&self, path: &Path) -> Result<(), TrainError> {
         let text = format!(
-            "state = {}\nattempts = {}\nfruitless = {}\nframes_at_start = {}\nframes = {}\nseconds = {:.1}\nhost = {}\n\
+            "state = {}\nattempts = {}\nfruitless = {}\nturned_away = {}\nframes_at_start = {}\nframes = {}\nseconds = {:.1}\nhost = {}\n\
              scheduler = {}\nreason = {}\n",
             quote(&spectral_core::settings::Setting::show(&self.state)),
             self.attempts,
             self.fruitless,
+            self.turned_away,
             self.frames_at_start,
             self.frames,
             self.seconds,
@@ -109,12 +117,13 @@ impl JobStatus {
         Ok(write_atomically(path, |out| out.write_all(text.as_bytes()))?)
     }
 
-    /// Forgets earlier attempts, so that a job that was given up is tried again.
+    /// Forgets earlier attempts, so that a job that was given up is tried again, and one that was killed is tried as often as a new one.
     pub fn forget(plan: &JobPlan, index: usize) -> Result<(), TrainError> {
         match Self::read(plan, index) {
-            Some(status) if matches!(status.state, JobState::GaveUp | JobState::Failed) => {
-                JobStatus { state: JobState::Stopped, fruitless: 0, reason: String::new(), ..status }
-                    .write(plan, index)
+            // Attempts that were killed have left the word of the last one that it runs.
+            Some(status) if status.state != JobState::Finished => {
+                let (state, reason) = (JobState::Stopped, String::new());
+                JobStatus { state, fruitless: 0, turned_away: 0, reason, ..status }.write(plan, index)
             }
             _ => Ok(()),
         }
@@ -150,15 +159,22 @@ fn scheduler() -> String {
 /// Keeps a job's status up to date while its population trains.
 pub struct StatusWriter {
     file: PathBuf,
+    /// Whether the job's run is this process's still. Its status is that of whoever has it.
+    fence: Fence,
     begun: Instant,
     now: Mutex<(JobStatus, Instant)>,
 }
 
 impl StatusWriter {
-    /// For an attempt that begins now with this status, which [`begin`](StatusWriter::begin) writes.
-    pub fn new(plan: &JobPlan, index: usize, status: JobStatus) -> Self {
+    /// For an attempt that begins now with this status, which [`begin`](StatusWriter::begin) writes. Nothing is written once the fence
+    /// says that the run is another process's.
+    pub fn new(plan: &JobPlan, index: usize, status: JobStatus, fence: Fence) -> Self {
+        Self::to(file(plan, index), status, fence)
+    }
+
+    fn to(file: PathBuf, status: JobStatus, fence: Fence) -> Self {
         let begun = Instant::now();
-        StatusWriter { file: file(plan, index), begun, now: Mutex::new((status, begun)) }
+        StatusWriter { file, fence, begun, now: Mutex::new((status, begun)) }
     }
 
     /// Writes the status with which the attempt begins. Should nothing more be heard of it, it counts as killed.
@@ -167,16 +183,32 @@ impl StatusWriter {
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder).map_err(|e| StoreError::io(folder, "create", e))?;
         }
-        self.status().write_to(&self.file)
+        self.write(&self.status())
+    }
+
+    /// The run is loaded and has come this far, which its newest checkpoint knows better than its directory.
+    pub fn loaded(&self, frames: u64) -> Result<(), TrainError> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if frames == now.0.frames_at_start {
+            return Ok(());
+        }
+        if frames > now.0.frames_at_start {
+            (now.0.fruitless, now.0.turned_away) = (0, 0);
+        }
+        (now.0.frames_at_start, now.0.frames) = (frames, frames);
+        self.write(&now.0)
     }
 
     /// The last word of the attempt.
-    pub fn end(&self, state: JobState, fruitless: u64, frames: u64, reason: &str) -> Result<(), TrainError> {
+    pub fn end(&self, last: JobStatus) -> Result<(), TrainError> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        now.0.seconds = self.begun.elapsed().as_secs_f64();
-        (now.0.state, now.0.fruitless, now.0.frames) = (state, fruitless, frames);
-        now.0.reason = reason.into();
-        now.0.write_to(&self.file)
+        now.0 = JobStatus { seconds: self.begun.elapsed().as_secs_f64(), ..last };
+        self.write(&now.0)
+    }
+
+    fn write(&self, status: &JobStatus) -> Result<(), TrainError> {
+        self.fence.check()?;
+        status.write_to(&self.file)
     }
 
     /// The status as it is.
@@ -193,7 +225,46 @@ impl Observer for StatusWriter {
         if now.1.elapsed() >= EVERY {
             now.1 = Instant::now();
             // People like to know; training does not depend on it.
-            let _ = now.0.write_to(&self.file);
+            let _ = self.write(&now.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spectral_train::claim::{RunLock, is_part_of};
+
+    /// A process that slept for too long may wake up while another one trains and says so.
+    #[test]
+    fn who_has_lost_a_run_says_nothing_more_of_its_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        std::fs::create_dir(&run).unwrap();
+        let lock = RunLock::take(&run).unwrap();
+        let file = folder.path().join("000.toml");
+        let writer = StatusWriter::to(file.clone(), JobStatus::new(), lock.fence());
+        let long_ago = || writer.now.lock().unwrap().1 = Instant::now().checked_sub(EVERY).unwrap();
+        writer.begin().unwrap();
+        writer.loaded(7).unwrap();
+        let own = std::fs::read_to_string(&file).unwrap();
+        assert!(own.contains("frames_at_start = 7\n"), "{own}");
+        long_ago();
+        writer.tick(&[]);
+        assert!(
+            std::fs::read_to_string(&file).unwrap().contains("frames = 0\n"),
+            "it is told while it trains"
+        );
+        // Whoever takes the run over removes the claim.
+        for entry in std::fs::read_dir(&run).unwrap().flatten() {
+            if is_part_of(&entry.file_name().to_string_lossy()) {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        std::fs::write(&file, "the other's").unwrap();
+        long_ago();
+        writer.tick(&[]);
+        assert!(writer.loaded(8).is_err() && writer.end(writer.status()).is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "the other's");
     }
 }

@@ -164,6 +164,11 @@ fn row(plan: &JobPlan, entry: &JobEntry, queued: Option<&Queued>, registry: &Reg
     }
     if let (Standing::Waiting | Standing::Changing, Some(queued)) = (standing, queued) {
         (place, why) = (format!("slurm {}", queued.id), queued.detail.clone());
+        if let Some(said) =
+            said.as_ref().filter(|said| said.state == JobState::Failed && !said.reason.is_empty())
+        {
+            why += &format!("; the last attempt: {}", said.reason);
+        }
         if standing == Standing::Changing {
             why = queued.state.to_lowercase();
         }

@@ -118,11 +118,15 @@ pub enum Place {
 
 impl Place {
     /// The GPU of this number there; the error says why there is none.
-    fn gpu(&self, number: usize) -> Result<Gpu, String> {
+    fn gpu(&self, number: usize) -> Result<Gpu, TrainError> {
         match self {
-            Place::Here => probe(number),
+            // Another machine may have one, or this one when it has been mended. No machine has what the program lacks.
+            Place::Here if cfg!(feature = "cuda") => probe(number).map_err(TrainError::Machine),
+            Place::Here => probe(number).map_err(TrainError::Usage),
             Place::Elsewhere { gpu: Some(gpu) } => Ok(Gpu { number, ..gpu.clone() }),
-            Place::Elsewhere { gpu: None } => Err("it is planned for a machine without a GPU".into()),
+            Place::Elsewhere { gpu: None } => {
+                Err(TrainError::Usage("it is planned for a machine without a GPU".into()))
+            }
         }
     }
 }
@@ -139,6 +143,15 @@ pub enum Chosen {
 }
 
 impl Chosen {
+    /// The setting with which a run trains there and nowhere else.
+    pub fn choice(&self) -> DeviceChoice {
+        match self {
+            Chosen::Cpu => DeviceChoice::Cpu,
+            Chosen::CpuLockstep => DeviceChoice::CpuLockstep,
+            Chosen::Cuda(gpu) => DeviceChoice::Cuda(gpu.number),
+        }
+    }
+
     /// How a run's directory names it.
     pub fn name(&self, precision: Precision) -> String {
         match self {
@@ -224,12 +237,11 @@ fn large_enough(parts: Parts<'_>) -> Result<Result<(), String>, TrainError> {
 /// What a plan trains on, and what to tell the user about it.
 pub(crate) fn choose(parts: Parts<'_>) -> Result<(Chosen, Option<String>), TrainError> {
     let plan = parts.plan;
-    let gpu = |number: usize| -> Result<Chosen, String> {
+    let gpu = |number: usize| -> Result<Chosen, TrainError> {
         let gpu = parts.place.gpu(number)?;
-        suits(plan)?;
+        suits(plan).map_err(TrainError::Usage)?;
         let chosen = Chosen::Cuda(gpu);
-        let fits = Memory::of(parts, &chosen).and_then(|memory| memory.check());
-        fits.map_err(|e| e.to_string())?;
+        Memory::of(parts, &chosen)?.check()?;
         Ok(chosen)
     };
     match plan.run.device {
@@ -238,12 +250,9 @@ pub(crate) fn choose(parts: Parts<'_>) -> Result<(Chosen, Option<String>), Train
             suits(plan).map_err(TrainError::Usage)?;
             Ok((Chosen::CpuLockstep, None))
         }
-        DeviceChoice::Cuda(number) => {
-            let chosen = gpu(number).map_err(TrainError::Usage)?;
-            Ok((chosen, None))
-        }
+        DeviceChoice::Cuda(number) => Ok((gpu(number)?, None)),
         DeviceChoice::Auto if cfg!(not(feature = "cuda")) => Ok((Chosen::Cpu, None)),
-        DeviceChoice::Auto => match large_enough(parts)?.and_then(|()| gpu(0)) {
+        DeviceChoice::Auto => match large_enough(parts)?.and_then(|()| gpu(0).map_err(|e| e.to_string())) {
             Ok(chosen) => {
                 let note = format!("trains on {}", chosen.name(plan.run.precision));
                 Ok((chosen, Some(note)))

@@ -18,6 +18,8 @@ pub enum TrainError {
     Unregistered(String),
     /// Another process is at work in the run; later it may not be.
     Busy(String),
+    /// This machine lacks what the run needs, a GPU or memory: another machine, or this one later, may have it.
+    Machine(String),
     /// A task failed while it was played.
     Task(String),
     /// A device failed.
@@ -25,10 +27,14 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// The process's exit code: 2 for usage and for a run that another process has, 3 for data, 5 for a device, 6 for a task.
+    /// The process's exit code: 2 for usage, for what this machine lacks and for a run that another process has, 3 for data, 5 for a
+    /// device, 6 for a task.
     pub fn exit_code(&self) -> u8 {
         match self {
-            TrainError::Usage(_) | TrainError::Unregistered(_) | TrainError::Busy(_) => 2,
+            TrainError::Usage(_)
+            | TrainError::Unregistered(_)
+            | TrainError::Busy(_)
+            | TrainError::Machine(_) => 2,
             TrainError::Store(_) | TrainError::Data(_) => 3,
             TrainError::Device(_) => 5,
             TrainError::Task(_) => 6,
@@ -42,6 +48,7 @@ impl std::fmt::Display for TrainError {
             TrainError::Usage(text)
             | TrainError::Data(text)
             | TrainError::Unregistered(text)
+            | TrainError::Machine(text)
             | TrainError::Busy(text) => f.write_str(text),
             TrainError::Task(text) => write!(f, "the task failed: {text}"),
             TrainError::Device(text) => write!(f, "the device failed: {text}"),

@@ -95,6 +95,14 @@ pub fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
+/// The number of the user to whom this process belongs, if the system has such numbers.
+pub fn user_id() -> Option<u32> {
+    #[cfg(unix)]
+    return Some(rustix::process::getuid().as_raw());
+    #[cfg(not(unix))]
+    None
+}
+
 /// Gives the calling thread the lowest priority. Where that does not work it has the usual one, which only costs time: only Linux
 /// has a priority for each thread.
 pub(crate) fn give_way() {

@@ -63,14 +63,14 @@ impl Memory {
         if let Some(DeviceMemory { name, needed, available }) = &self.device
             && needed > available
         {
-            return Err(TrainError::Usage(format!(
+            return Err(TrainError::Machine(format!(
                 "this run needs {} of memory on {name}, where {} is free: {remedy}, or --device cpu",
                 human_bytes(*needed),
                 human_bytes(*available)
             )));
         }
         match self.available {
-            Some(available) if self.needed > available => Err(TrainError::Usage(format!(
+            Some(available) if self.needed > available => Err(TrainError::Machine(format!(
                 "this run needs {} of memory and {} is available: {remedy}",
                 human_bytes(self.needed),
                 human_bytes(available)

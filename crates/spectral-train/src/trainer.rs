@@ -1,7 +1,7 @@
 //! A run from its first step or its last checkpoint to its end: directory, population, checkpoints, state.
 
 use crate::checkpoint::{Checkpoints, Loaded, Saving};
-use crate::claim::RunLock;
+use crate::claim::{Fence, RunLock};
 use crate::control::Control;
 use crate::cpu_population::{CpuPopulation, threads};
 use crate::devices::{Chosen, DeviceChoice};
@@ -50,6 +50,9 @@ pub struct Resumption<'a> {
     pub step_together: bool,
 }
 
+/// Is told when a run is this process's, before anything of it is loaded, which may take minutes. An error ends it there.
+pub type OnceHeld<'a> = &'a dyn Fn(Fence) -> Result<(), TrainError>;
+
 /// A run at work: its directory, what it was resolved to, its population.
 pub struct Trainer {
     dir: RunDir,
@@ -66,14 +69,26 @@ impl Trainer {
     /// Starts a new run in a new folder.
     pub fn create(
         path: &Path,
+        run: ResolvedRun,
+        registry: &Registry,
+        command: &str,
+    ) -> Result<Self, TrainError> {
+        Self::create_telling(path, run, registry, command, &|_| Ok(()))
+    }
+
+    /// [`create`](Trainer::create), for somebody who wants to know when the run is this process's.
+    pub fn create_telling(
+        path: &Path,
         mut run: ResolvedRun,
         registry: &Registry,
         command: &str,
+        once_held: OnceHeld<'_>,
     ) -> Result<Self, TrainError> {
         // Whatever can be refused is refused before anything is made.
         threads(&run.plan)?;
         run.memory.check()?;
         let (dir, lock) = RunDir::create(path, &run, registry, command)?;
+        once_held(lock.fence())?;
         let first = run.device_name();
         let mut population = populate(&mut run)?;
         if run.device_name() != first {
@@ -86,6 +101,16 @@ impl Trainer {
 
     /// Goes on with a run, perhaps elsewhere or further than it was planned.
     pub fn resume(path: &Path, registry: &Registry, how: Resumption<'_>) -> Result<Self, TrainError> {
+        Self::resume_telling(path, registry, how, &|_| Ok(()))
+    }
+
+    /// [`resume`](Trainer::resume), for somebody who wants to know when the run is this process's.
+    pub fn resume_telling(
+        path: &Path,
+        registry: &Registry,
+        how: Resumption<'_>,
+        once_held: OnceHeld<'_>,
+    ) -> Result<Self, TrainError> {
         let (dir, file) = RunDir::open(path, registry)?;
         let mut plan = file.plan;
         plan.run.threads = how.threads;
@@ -97,6 +122,7 @@ impl Trainer {
             )));
         }
         let lock = dir.lock()?;
+        once_held(lock.fence())?;
         let mut run = registry.resolve_plan(plan)?;
         run.check_task(file.task.as_ref(), dir.path())?;
         run.memory.check()?;

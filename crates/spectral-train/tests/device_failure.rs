@@ -244,7 +244,7 @@ fn what_fits_neither_into_a_gpu_nor_beside_it_is_refused_with_the_numbers() {
     };
     let refused = |memory: Memory, words: &[&str]| {
         let error = memory.check().unwrap_err();
-        assert!(matches!(error, TrainError::Usage(_)), "{error:?}");
+        assert!(matches!(error, TrainError::Machine(_)), "{error:?}");
         let text = error.to_string();
         words.iter().for_each(|word| assert!(text.contains(word), "{text}"));
     };

@@ -402,7 +402,7 @@ fn a_run_that_a_gpu_has_no_memory_for_is_refused_with_the_numbers() {
     let refused = |plan: Plan, words: &[&str]| {
         let error = create(&path, plan).err().expect("to be refused");
         say(&error);
-        assert!(matches!(error, TrainError::Usage(_)), "{error:?}");
+        assert!(matches!(error, TrainError::Machine(_)), "{error:?}");
         let text = error.to_string();
         words.iter().for_each(|word| assert!(text.contains(word), "'{word}' is missing"));
         assert!(!path.exists(), "refused before anything is made");

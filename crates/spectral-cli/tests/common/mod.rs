@@ -115,13 +115,20 @@ pub fn train(arguments: &str) -> String {
 pub fn frames_in(seconds: f64, agents: u64) -> u64 {
     const FRAMES: u64 = 50_000;
     static RATE: OnceLock<f64> = OnceLock::new();
+    // Other tests wait meanwhile. Whatever else the machine does makes a measurement slower: the best one is the nearest to what a
+    // core can do when it is left alone.
     let rate = RATE.get_or_init(|| {
         let place = Place::new();
-        let start = Instant::now();
-        place
-            .train(&format!("--agents spectral,popart --frames {FRAMES} --set threads=1 --out rate"))
-            .code(0);
-        2.0 * FRAMES as f64 / start.elapsed().as_secs_f64()
+        let measure = |number: u64| {
+            let start = Instant::now();
+            place
+                .train(&format!(
+                    "--agents spectral,popart --frames {FRAMES} --set threads=1 --out rate-{number}"
+                ))
+                .code(0);
+            2.0 * FRAMES as f64 / start.elapsed().as_secs_f64()
+        };
+        (0..3).map(measure).fold(0.0, f64::max)
     });
     let frames = (seconds * rate / agents as f64 / 1000.0).ceil() as u64 * 1000;
     println!(

@@ -10,6 +10,7 @@ pub use script::{Options, program, quote_word};
 use crate::plan::JobPlan;
 use spectral_core::settings::quote;
 use spectral_train::error::TrainError;
+use spectral_train::machine::user_id;
 use spectral_train::store::{StoreError, read_text, write_atomically};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -25,6 +26,8 @@ pub struct Submission {
     pub report: String,
     /// The jobs in it.
     pub jobs: Vec<usize>,
+    /// Who submitted it, by number; `None` if an earlier version did.
+    pub user: Option<u32>,
 }
 
 /// Writes the scripts of a plan into its folder: `job.sbatch` and `report.sbatch`. The options were [checked](Options::check).
@@ -54,7 +57,7 @@ pub fn submit(plan: &JobPlan, jobs: &[usize]) -> Result<Submission, TrainError> 
     let array = format!("--array={}", ranges(jobs));
     let array = sbatch(Command::new("sbatch").args(["--parsable", &array]).arg(script("job.sbatch")))?;
     // Kept before the report's job, so that an array that runs is known whatever follows.
-    let mut submission = Submission { array, report: String::new(), jobs: jobs.to_vec() };
+    let mut submission = Submission { array, report: String::new(), jobs: jobs.to_vec(), user: user_id() };
     record(plan, &submission)?;
     let after = format!("--dependency=afterany:{}", submission.array);
     submission.report = sbatch(Command::new("sbatch").args(["--parsable", &after]).arg(script("report.sbatch")))
@@ -105,6 +108,10 @@ pub fn submissions(plan: &JobPlan) -> Result<Vec<Submission>, TrainError> {
             array: text("array")?,
             report: text("report")?,
             jobs: jobs.iter().map(number).collect::<Option<_>>()?,
+            user: entry
+                .get("user")
+                .and_then(toml::Value::as_integer)
+                .and_then(|user| u32::try_from(user).ok()),
         })
     };
     list.iter().map(read).collect::<Option<_>>().ok_or_else(wrong)
@@ -116,14 +123,15 @@ fn record(plan: &JobPlan, submission: &Submission) -> Result<(), TrainError> {
     all.retain(|other| other.array != submission.array);
     all.push(submission.clone());
     let mut text = String::new();
-    for Submission { array, report, jobs } in &all {
+    for Submission { array, report, jobs, user } in &all {
         let jobs: Vec<String> = jobs.iter().map(usize::to_string).collect();
         let _ = write!(
             text,
-            "[[submission]]\narray = {}\nreport = {}\njobs = [{}]\n\n",
+            "[[submission]]\narray = {}\nreport = {}\njobs = [{}]\n{}\n",
             quote(array),
             quote(report),
-            jobs.join(", ")
+            jobs.join(", "),
+            user.map_or_else(String::new, |user| format!("user = {user}\n"))
         );
     }
     Ok(write_atomically(&plan.folder().join("submissions.toml"), |out| out.write_all(text.as_bytes()))?)

@@ -3,6 +3,7 @@
 use super::{ask, submissions};
 use crate::plan::JobPlan;
 use spectral_train::error::TrainError;
+use spectral_train::machine::user_id;
 use std::collections::HashMap;
 use std::process::Command;
 use std::time::Duration;
@@ -23,13 +24,20 @@ pub struct Queued {
 
 /// What the queue has of a plan's jobs, by index. Empty if nothing of it was submitted to Slurm.
 pub fn queue(plan: &JobPlan) -> Result<HashMap<usize, Queued>, TrainError> {
-    let arrays: Vec<String> = submissions(plan)?.into_iter().map(|submission| submission.array).collect();
-    if arrays.is_empty() {
+    let submitted = submissions(plan)?;
+    if submitted.is_empty() {
         return Ok(HashMap::new());
     }
-    // All of the user's jobs: to ask for some that Slurm has forgotten is an error.
+    // All jobs of those who submitted something: to ask for some that Slurm has forgotten is an error.
+    let mut users: Vec<u32> =
+        submitted.iter().filter_map(|submission| submission.user).chain(user_id()).collect();
+    users.sort_unstable();
+    users.dedup();
+    let users: Vec<String> = users.iter().map(u32::to_string).collect();
+    let whose = if users.is_empty() { "--me".to_string() } else { format!("--user={}", users.join(",")) };
+    let arrays: Vec<String> = submitted.into_iter().map(|submission| submission.array).collect();
     let mut squeue = Command::new("squeue");
-    squeue.args(["--noheader", "--array", "--me", "--states=all", "--format=%F|%K|%T|%r|%N"]);
+    squeue.args(["--noheader", "--array", &whose, "--states=all", "--format=%F|%K|%T|%r|%N"]);
     let text = ask::output(&mut squeue, Some(PATIENCE))?;
     Ok(read(&text, &arrays))
 }

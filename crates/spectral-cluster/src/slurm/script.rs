@@ -32,6 +32,12 @@ impl Options {
                     "--sbatch '{option}': give one option of sbatch, such as --sbatch=--account=me"
                 )));
             }
+            if names_a_cluster(option) {
+                return Err(TrainError::Usage(format!(
+                    "--sbatch={option}: jobs can be found again only in the cluster of the machine where you submit them: type the command \
+                     on a machine of the other cluster"
+                )));
+            }
         }
         let named = [("--partition", &self.partition), ("--time", &self.time)];
         for (name, value) in named.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
@@ -49,6 +55,15 @@ impl Options {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether an option sends jobs to another cluster, whose queue nobody would ask: no name of it is kept, and a job would be submitted
+/// again while it trains.
+fn names_a_cluster(option: &str) -> bool {
+    let name = option.split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default();
+    // A long name may be cut short as long as it means one option; --cluster-constraint is another.
+    let long = name.len() > "--c".len() && "--clusters".starts_with(name);
+    long || name.starts_with("-M")
 }
 
 /// Seconds of a time limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours and so on. `None` without
@@ -265,6 +280,17 @@ mod tests {
                 && with("--a\nrm -rf").is_err()
                 && with("--a=\r").is_err()
                 && with("").is_err()
+        );
+        for elsewhere in
+            ["--clusters=east", "--cluster=east", "--clusters east", "--clus=east", "-M east", "-Meast"]
+        {
+            let why = with(elsewhere).unwrap_err().to_string();
+            assert!(why.contains("only in the cluster"), "{why}");
+        }
+        assert!(
+            with("--cluster-constraint=gpu").is_ok()
+                && with("--constraint=h200").is_ok()
+                && with("-C h200").is_ok()
         );
         assert!(Options { time: Some("1:00 ; x".into()), ..Options::default() }.check().is_err());
     }

@@ -2,22 +2,31 @@
 
 use crate::args::LiveArgs;
 use crate::commands::train::{How, announce, interrupt, work};
-use crate::failure::{Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
+use crate::failure::{DATA, DEVICE, Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
 use crate::output::note;
 use crate::typed::program;
 use spectral_cluster::slurm::{self, HandBack};
 use spectral_cluster::{JobEntry, JobPlan, JobState, JobStatus, StatusWriter, attempt};
+use spectral_train::claim::{self, Fence};
+use spectral_train::control::Control;
 use spectral_train::error::TrainError;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::RunDir;
 use spectral_train::trainer::{Resumption, Trainer};
 use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How often a job looks whether the run that it waits for is free.
 const LOOK: Duration = Duration::from_secs(5);
 /// How often it says that it waits.
 const SAY: Duration = Duration::from_secs(60);
+/// How often somebody who waits looks whether the job is asked to stop.
+const ASKED: Duration = Duration::from_millis(50);
+/// How long a job keeps a node on which it cannot train. A node where jobs end at once is free most of the time, so that the scheduler
+/// would send it one job of the plan after the other.
+const KEEP: Duration = Duration::from_secs(60);
 
 /// Brings a job's run to its end, or as far as this process is let.
 pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failure> {
@@ -27,37 +36,43 @@ pub fn run(folder: &Path, index: usize, registry: &Registry) -> Result<u8, Failu
     let job = plan.job(index)?;
     let mut said: Option<Instant> = None;
     loop {
-        match open(&plan, job, registry) {
-            Ok(None) => {
+        let attempt = Attempt::new(&plan, job, registry);
+        let opened = attempt.open(asked);
+        let why = match (opened, attempt.was_given_up()) {
+            (_, Some(given_up)) => return Err(given_up),
+            (Ok(None), _) => {
                 note!("job {index}: {} is finished", job.run.display());
                 return Ok(SUCCESS);
             }
-            Ok(Some(trainer)) => {
-                if let Some(code) = attempt(&plan, job, trainer)? {
-                    return Ok(code);
-                }
-            }
+            (Ok(Some(trainer)), _) => match attempt.train(trainer)? {
+                Some(code) => return Ok(code),
+                None => continue,
+            },
             // Somebody else works on it. When that one has ended, well or not, there is something to see.
-            Err(TrainError::Busy(why)) => {
-                if said.is_none_or(|last| last.elapsed() >= SAY) {
-                    note!("job {index} waits: {why}");
-                    said = Some(Instant::now());
-                }
-                let until = Instant::now() + LOOK;
-                while Instant::now() < until {
-                    if asked.is_cancelled() {
-                        return Ok(hand_back());
-                    }
-                    std::thread::sleep(Duration::from_millis(50));
-                }
+            (Err(TrainError::Busy(why)), _) => why,
+            // What is wrong with a run is for its holder to say, and so is the job's status.
+            (Err(error), _) if !attempt.is_begun() && claim::is_at_work(&job.run) == Some(true) => {
+                error.to_string()
             }
-            Err(error) => {
-                let frames = frames_on_disk(job, registry);
-                let writer = StatusWriter::new(&plan, index, begin(&plan, job, frames)?);
-                return failed(&writer, error.into(), frames);
-            }
+            (Err(error), _) => return attempt.fail(error),
+        };
+        if said.is_none_or(|last| last.elapsed() >= SAY) {
+            note!("job {index} waits: {why}");
+            said = Some(Instant::now());
+        }
+        if wait(LOOK, asked) {
+            return Ok(hand_back());
         }
     }
+}
+
+/// Waits; true as soon as the job is asked to stop.
+fn wait(time: Duration, asked: &Control) -> bool {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !asked.is_cancelled() {
+        std::thread::sleep(ASKED);
+    }
+    asked.is_cancelled()
 }
 
 /// Threads of a job. Where nobody asked for a number, as many as the scheduler grants: not every cluster keeps a job to its cores,
@@ -74,32 +89,158 @@ fn threads(asked: usize, planned: usize, variable: impl Fn(&str) -> Option<Strin
     if granted < there { granted } else { 0 }
 }
 
-/// The run at work, which then is this process's alone; `None` if it is at its planned end.
-fn open(plan: &JobPlan, job: &JobEntry, registry: &Registry) -> Result<Option<Trainer>, TrainError> {
-    let mut wanted = plan.settings(job, registry)?;
-    wanted.run.threads = threads(wanted.run.threads, plan.resources.cpus, |name| std::env::var(name).ok());
-    if JobPlan::is_finished(job, registry)? {
-        return Ok(None);
+/// An attempt at a job. It begins when the job's run is this process's, before the run is loaded: who is killed while it loads has
+/// been tried, too.
+struct Attempt<'a> {
+    plan: &'a JobPlan,
+    job: &'a JobEntry,
+    registry: &'a Registry,
+    /// Once it has begun.
+    writer: OnceLock<StatusWriter>,
+    /// Why it must not begin.
+    given_up: OnceLock<Failure>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(plan: &'a JobPlan, job: &'a JobEntry, registry: &'a Registry) -> Self {
+        Attempt { plan, job, registry, writer: OnceLock::new(), given_up: OnceLock::new() }
     }
-    if !job.run.join("run.toml").exists() {
-        let run = registry.resolve_plan(wanted.clone())?;
-        match Trainer::create(&job.run, run, registry, &plan.command) {
-            // Another process began it between the two looks.
-            Err(TrainError::Usage(_)) if job.run.join("run.toml").exists() => {}
-            created => return created.map(Some),
+
+    fn is_begun(&self) -> bool {
+        self.writer.get().is_some()
+    }
+
+    /// Why the job is not tried, if there were enough attempts.
+    fn was_given_up(&self) -> Option<Failure> {
+        self.given_up
+            .get()
+            .map(|Failure { text, exit_code }| Failure { text: text.clone(), exit_code: *exit_code })
+    }
+
+    /// The run at work, which then is this process's alone; `None` if it is at its planned end.
+    fn open(&self, asked: &Control) -> Result<Option<Trainer>, TrainError> {
+        std::thread::scope(|scope| {
+            let (open, opened) = channel::<()>();
+            let begun = &self.writer;
+            scope.spawn(move || {
+                while let Err(RecvTimeoutError::Timeout) = opened.recv_timeout(ASKED) {
+                    // Loading goes on, and what a node gives a job to save may end before it does: then the job was not just killed.
+                    if asked.is_cancelled()
+                        && let Some(writer) = begun.get()
+                    {
+                        said(writer.end(JobStatus { state: JobState::Stopped, ..writer.status() }));
+                        return;
+                    }
+                }
+            });
+            let trainer = self.load();
+            drop(open);
+            trainer
+        })
+    }
+
+    fn load(&self) -> Result<Option<Trainer>, TrainError> {
+        let Attempt { plan, job, registry, .. } = *self;
+        let mut wanted = plan.settings(job, registry)?;
+        wanted.run.threads =
+            threads(wanted.run.threads, plan.resources.cpus, |name| std::env::var(name).ok());
+        if JobPlan::is_finished(job, registry)? {
+            return Ok(None);
+        }
+        let once_held = |fence| self.begin(fence);
+        if !job.run.join("run.toml").exists() {
+            let run = registry.resolve_plan(wanted.clone())?;
+            match Trainer::create_telling(&job.run, run, registry, &plan.command, &once_held) {
+                // Another process began it between the two looks.
+                Err(TrainError::Usage(_)) if !self.is_begun() && job.run.join("run.toml").exists() => {}
+                created => return created.map(Some),
+            }
+        }
+        let (_, file) = RunDir::open(&job.run, registry)?;
+        if file.plan.fingerprint() != job.fingerprint {
+            return Err(TrainError::Usage(job.holds_another()));
+        }
+        let how = Resumption {
+            frames: Some(job.frames).filter(|&frames| frames > file.plan.run.frames),
+            threads: wanted.run.threads,
+            device: Some(wanted.run.device),
+            ..Resumption::default()
+        };
+        Trainer::resume_telling(&job.run, registry, how, &once_held).map(Some)
+    }
+
+    /// The run is this process's: the attempt counts from now on.
+    fn begin(&self, fence: Fence) -> Result<(), TrainError> {
+        let status = match begin(self.plan, self.job, frames_on_disk(self.job, self.registry)) {
+            Ok(status) => status,
+            Err(failure) => {
+                let why = failure.text.clone();
+                self.given_up.get_or_init(|| failure);
+                return Err(TrainError::Busy(why));
+            }
+        };
+        note!("job {}, attempt {}: {}", self.job.index, status.attempts, self.job.run.display());
+        // An attempt that leaves no trace would not count.
+        self.writer.get_or_init(|| StatusWriter::new(self.plan, self.job.index, status, fence)).begin()
+    }
+
+    /// The run could not be loaded.
+    fn fail(self, error: TrainError) -> Result<u8, Failure> {
+        let frames = frames_on_disk(self.job, self.registry);
+        let writer = match self.writer.into_inner() {
+            Some(writer) => writer,
+            // Nobody holds the run.
+            None => StatusWriter::new(
+                self.plan,
+                self.job.index,
+                begin(self.plan, self.job, frames)?,
+                Fence::default(),
+            ),
+        };
+        let on_node = matches!(error, TrainError::Machine(_));
+        let mut failure = Failure::from(error);
+        if on_node {
+            failure.exit_code = DEVICE;
+        }
+        failed(&writer, failure, frames, ())
+    }
+
+    /// Trains; `None` if another process has taken the run over meanwhile.
+    fn train(self, mut trainer: Trainer) -> Result<Option<u8>, Failure> {
+        let Some(writer) = self.writer.into_inner() else {
+            return Err(Failure { text: "a run was loaded that nobody has taken".into(), exit_code: DATA });
+        };
+        let frames = |trainer: &mut Trainer| trainer.progress().iter().map(|agent| agent.frames).sum::<u64>();
+        let before = frames(&mut trainer);
+        if let Err(error) = writer.loaded(before) {
+            return failed(&writer, error.into(), before, trainer).map(Some);
+        }
+        let outcome = announce(trainer.resolved()).and_then(|()| {
+            let how = How { watched_by: Some(&writer), ..How::default() };
+            work(&mut trainer, &LiveArgs { live: None }, how)
+        });
+        let frames = frames(&mut trainer);
+        let last = |state| JobStatus { state, frames, reason: String::new(), ..writer.status() };
+        match outcome {
+            Ok(INTERRUPTED) => {
+                said(writer.end(last(JobState::Stopped)));
+                // Before the job is handed back: another node may take it up at once.
+                drop(trainer);
+                Ok(Some(hand_back()))
+            }
+            // Agents that were stopped alone are a result, which no further attempt would change.
+            Ok(_) => {
+                said(writer.end(JobStatus { fruitless: 0, turned_away: 0, ..last(JobState::Finished) }));
+                Ok(Some(SUCCESS))
+            }
+            // Its status is the other's to write, too.
+            Err(failure) if trainer.is_lost() => {
+                note!("{failure}");
+                Ok(None)
+            }
+            Err(failure) => failed(&writer, failure, frames, trainer).map(Some),
         }
     }
-    let (_, file) = RunDir::open(&job.run, registry)?;
-    if file.plan.fingerprint() != job.fingerprint {
-        return Err(TrainError::Usage(job.holds_another()));
-    }
-    let how = Resumption {
-        frames: Some(job.frames).filter(|&frames| frames > file.plan.run.frames),
-        threads: wanted.run.threads,
-        device: Some(wanted.run.device),
-        ..Resumption::default()
-    };
-    Trainer::resume(&job.run, registry, how).map(Some)
 }
 
 /// Frames of all agents together in the last checkpoint.
@@ -126,62 +267,40 @@ fn begin(plan: &JobPlan, job: &JobEntry, frames: u64) -> Result<JobStatus, Failu
     })
 }
 
-/// Trains; `None` if another process has taken the run over meanwhile.
-fn attempt(plan: &JobPlan, job: &JobEntry, mut trainer: Trainer) -> Result<Option<u8>, Failure> {
-    let frames = |trainer: &mut Trainer| trainer.progress().iter().map(|agent| agent.frames).sum::<u64>();
-    let before = frames(&mut trainer);
-    let status = begin(plan, job, before)?;
-    note!("job {}, attempt {}: {}", job.index, status.attempts, job.run.display());
-    let writer = StatusWriter::new(plan, job.index, status);
-    // An attempt that leaves no trace would not count.
-    if let Err(error) = writer.begin() {
-        drop(trainer);
-        return failed(&writer, error.into(), before).map(Some);
-    }
-    let outcome = announce(trainer.resolved()).and_then(|()| {
-        work(&mut trainer, &LiveArgs { live: None }, How { watched_by: Some(&writer), ..How::default() })
-    });
-    let frames = frames(&mut trainer);
-    match outcome {
-        Ok(INTERRUPTED) => {
-            said(writer.end(JobState::Stopped, writer.status().fruitless, frames, ""));
-            // Before the job is handed back: another node may take it up at once.
-            drop(trainer);
-            Ok(Some(hand_back()))
-        }
-        // Agents that were stopped alone are a result, which no further attempt would change.
-        Ok(_) => {
-            said(writer.end(JobState::Finished, 0, frames, ""));
-            Ok(Some(SUCCESS))
-        }
-        // Its status is the other's to write, too.
-        Err(failure) if trainer.is_lost() => {
-            note!("{failure}");
-            Ok(None)
-        }
-        Err(failure) => {
-            drop(trainer);
-            failed(&writer, failure, frames).map(Some)
-        }
-    }
-}
-
-/// A failed attempt: the job is put back into the queue, unless it would fail for ever.
-fn failed(writer: &StatusWriter, failure: Failure, frames: u64) -> Result<u8, Failure> {
-    let (fruitless, enough) = attempt::fail(&writer.status(), frames);
+/// A failed attempt: the job is put back into the queue, unless it would fail for ever. What holds its run is let go of in between.
+fn failed<T>(writer: &StatusWriter, failure: Failure, frames: u64, held: T) -> Result<u8, Failure> {
+    let mut last =
+        JobStatus { state: JobState::Failed, frames, reason: failure.to_string(), ..writer.status() };
+    // What is wrong with a node is no fault of the job's, and may be gone on the next one.
+    let on_node = failure.exit_code == DEVICE;
+    let (enough, most) = if on_node {
+        let (turned_away, enough) = attempt::turn_away(&last, frames);
+        last.turned_away = turned_away;
+        (enough, attempt::MOST_TURNED_AWAY)
+    } else {
+        let (fruitless, enough) = attempt::fail(&last, frames);
+        last.fruitless = fruitless;
+        (enough, attempt::MOST_FRUITLESS)
+    };
     if failure.exit_code == USAGE || enough {
-        let reason = match enough {
-            true => format!(
-                "{} attempts in a row brought it no further; the last one: {failure}",
-                attempt::MOST_FRUITLESS
-            ),
-            false => failure.to_string(),
-        };
-        said(writer.end(JobState::GaveUp, fruitless, frames, &reason));
-        return Err(Failure { text: format!("given up: {reason}"), exit_code: GAVE_UP });
+        if enough {
+            last.reason = format!("{most} attempts in a row brought it no further; the last one: {failure}");
+        }
+        let text = format!("given up: {}", last.reason);
+        said(writer.end(JobStatus { state: JobState::GaveUp, ..last }));
+        return Err(Failure { text, exit_code: GAVE_UP });
     }
     note!("error: {failure}");
-    let counted = said(writer.end(JobState::Failed, fruitless, frames, &failure.to_string()));
+    let on_cluster = !last.scheduler.is_empty();
+    let counted = said(writer.end(last));
+    drop(held);
+    if on_node && on_cluster {
+        note!(
+            "it cannot train on this node, which it keeps for {} s, so that other jobs go elsewhere",
+            KEEP.as_secs()
+        );
+        wait(KEEP, interrupt());
+    }
     // Where attempts cannot be counted, because the disk is full or must not be written to, Slurm's own count bounds them.
     if counted || slurm::restarts() < attempt::MOST_FRUITLESS {
         hand_back();
