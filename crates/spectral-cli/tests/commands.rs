@@ -205,7 +205,7 @@ fn on_a_terminal(place: &Place, size: (usize, usize), arguments: &str) -> Option
 /// What a terminal of this size has shown in the end, line by line, what has scrolled away included.
 fn screen(said: &str, columns: usize, height: usize) -> Vec<String> {
     let mut lines = vec![vec![' '; columns]];
-    let (mut row, mut column) = (0, 0);
+    let (mut row, mut column) = (0_usize, 0_usize);
     let mut rest = said.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
