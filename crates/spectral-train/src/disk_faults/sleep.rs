@@ -163,6 +163,10 @@ fn whoever_sleeps_before_it_lists_a_folder_removes_no_segment_of_another() {
     let lists = |kind| kind == Kind::List;
     walk(&begun, Successor::End, lists, |run| {
         let mut trainer = resume(run, None)?;
+        // Before it has taken the run, the other one may have ended it.
+        if trainer.progress()[0].frames > ENDS[1] {
+            return Ok(());
+        }
         trainer.set_end(ENDS[1])?;
         trainer.run().map(drop)
     });
