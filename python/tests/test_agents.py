@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import spectral_rl
 from own_tasks import Glow, Trouble, Unseeded, Walk
-from run_fixtures import PATIENCE, wait_for_metrics
+from run_fixtures import PATIENCE, unsealed, wait_for_metrics
 
 QUICK = {"learning_starts": 200, "epsilon_frames": 800, "hidden": "32", "target_period": 200}
 
@@ -554,7 +554,7 @@ def test_a_run_killed_just_before_its_end_is_finished(tmp_path):
     whole = files(tmp_path / "run")
     # As a kill leaves it between the last checkpoint and the models.
     state, model = tmp_path / "run" / "state.toml", tmp_path / "run" / "agents" / "clipped-s1" / "model.safetensors"
-    state.write_text(state.read_text().replace('"finished"', '"running"').replace("finished = true", "finished = false"))
+    state.write_text(unsealed(state.read_text()).replace('"finished"', '"running"').replace("finished = true", "finished = false"))
     model.unlink()
     spectral_rl.DQN(Walk, run_dir=tmp_path / "run", **QUICK).learn(1_100)
     assert files(tmp_path / "run") == whole

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from run_fixtures import catch_run, observations, spectral, train, wait_until  # noqa: F401
+from run_fixtures import catch_run, observations, spectral, train, unsealed, wait_until  # noqa: F401
 from spectral_rl import Run
 
 STATE = 'status = "{}"\nseconds = 1.0\n[[agents]]\nid = "popart-s1"\nframes = 100\nstatus = "{}"\nreason = "{}"\n'
@@ -157,7 +157,7 @@ def test_hostile_and_foreign_folders(small, tmp_path):
         Run(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="not a run directory"):
         Run(small / "run.toml")
-    text = (small / "run.toml").read_text()
+    text = unsealed((small / "run.toml").read_text())
 
     def refused(changed, match):
         (small / "run.toml").write_text(changed)
@@ -178,7 +178,7 @@ def test_hostile_and_foreign_folders(small, tmp_path):
 
 def test_a_run_of_a_task_that_is_not_built_in(small):
     """Data of runs on tasks that only another program has can be read, and so can their models."""
-    text = (small / "run.toml").read_text()
+    text = unsealed((small / "run.toml").read_text())
     (small / "run.toml").write_text(text.replace('"pong-mini"', '"somebody/elses-v3"'))
     run = Run(small)
     assert run.task == "somebody/elses-v3"

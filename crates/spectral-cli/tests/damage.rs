@@ -177,6 +177,8 @@ fn a_checkpoint_of_another_run_is_refused() {
     let run = halted.copy("edited");
     let plan = std::fs::read_to_string(run.join("run.toml")).unwrap();
     std::fs::write(run.join("run.toml"), plan.replacen("batch = 8", "batch = 9", 1)).unwrap();
+    halted.place.run("resume edited").code(3).says(&["run.toml", "changed after it was written"]);
+    std::fs::write(run.join("run.toml"), unsealed(&plan).replacen("batch = 8", "batch = 9", 1)).unwrap();
     halted.place.run("resume edited").code(3).says(&["other settings"]);
 }
 
@@ -186,7 +188,9 @@ fn a_damaged_description_or_table_or_model_is_named() {
     let run = halted.copy("plan");
     let file = run.join("run.toml");
     let plan = std::fs::read_to_string(&file).unwrap();
+    let end = plan.replacen("frames = 50000", "frames = 50001", 1);
     for (broken, word) in [
+        (end, "changed after it was written"),
         (plan[..plan.rfind("learning_rate =").unwrap() + 15].to_string(), "learning_rate"),
         (String::new(), ""),
         ("\u{0}".into(), ""),

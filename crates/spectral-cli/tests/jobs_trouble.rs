@@ -134,7 +134,7 @@ fn one_run_that_cannot_be_read_hides_no_other() {
         desk.run(&format!("job run {folder} {index}")).code(0);
     }
     let file = run_of(&plan, 0).join("run.toml");
-    let whole = std::fs::read_to_string(&file).unwrap();
+    let whole = unsealed(&std::fs::read_to_string(&file).unwrap());
     let rows = || desk.run(&format!("jobs {folder} --json")).json();
     // Cut off, and another run than the one that was planned.
     for (text, why) in [

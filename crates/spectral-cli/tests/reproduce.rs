@@ -116,7 +116,7 @@ fn more_frames_go_on_from_the_end_and_give_the_same_bits() {
     let plan = short.path("out/runs").join(&names[0]).join("run.toml");
     let text = std::fs::read_to_string(&plan).unwrap();
     let end = if text.contains("catch-scale") { "frames = 2000" } else { "frames = 4000" };
-    std::fs::write(&plan, text.replacen("\nframes = 1500\n", &format!("\n{end}\n"), 1)).unwrap();
+    std::fs::write(&plan, unsealed(&text).replacen("\nframes = 1500\n", &format!("\n{end}\n"), 1)).unwrap();
     short.run(&call("--seeds 1")).code(0).says(&["begun already"]);
     whole.run(&call("--seeds 1")).code(0);
     assert_eq!(run_directories(&short.path("out/runs")), names, "the same runs, taken further");

@@ -9,7 +9,8 @@ use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
 use crate::store::{
-    StoreError, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, sweep_temporaries,
+    StoreError, check_seal, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, seal,
+    seal_like, sweep_temporaries,
 };
 use crate::table_sums::{TableSum, to_toml, without};
 use spectral_core::settings::quote;
@@ -90,6 +91,7 @@ impl RunDir {
         let lock = RunLock::take(path)?;
         Self::check_free(path)?;
         // First, so that a run killed from here on can be resumed.
+        let text = seal(&text);
         lock.fence().write_atomically(&path.join("run.toml"), |out| out.write_all(text.as_bytes()))?;
         dir.make_folders()?;
         Ok((dir, lock))
@@ -187,6 +189,7 @@ impl RunDir {
             }
         })?;
         let read = RunFile::read(&text, &file, registry)?;
+        check_seal(&text).map_err(|why| TrainError::Data(format!("{}: {why}", file.display())))?;
         Ok((RunDir { path: path.into() }, read))
     }
 
@@ -198,7 +201,7 @@ impl RunDir {
         if !text.contains(&old) {
             return Err(TrainError::Data(format!("{} does not say how long the run is", file.display())));
         }
-        let text = text.replacen(&old, &format!("\nframes = {frames}\n"), 1);
+        let text = seal_like(&text, &text.replacen(&old, &format!("\nframes = {frames}\n"), 1));
         fence.write_atomically(&file, |out| out.write_all(text.as_bytes()))?;
         plan.run.frames = frames;
         Ok(())
@@ -219,7 +222,7 @@ impl RunDir {
         else {
             return Ok(());
         };
-        let text = format!("{head}\n[hardware]\n{}", tail.replacen(&old, &new, 1));
+        let text = seal_like(&text, &format!("{head}\n[hardware]\n{}", tail.replacen(&old, &new, 1)));
         fence.write_atomically(&file, |out| out.write_all(text.as_bytes()))
     }
 
@@ -246,6 +249,7 @@ impl RunDir {
             )
             .expect("writing to a string");
         }
+        let text = seal(&text);
         fence.write_atomically(&self.path.join("state.toml"), |out| out.write_all(text.as_bytes()))
     }
 
@@ -258,7 +262,7 @@ impl RunDir {
         };
         match without(&text) {
             same if same == text => Ok(()),
-            less => fence.write_atomically(&path, |out| out.write_all(less.as_bytes())),
+            less => fence.write_atomically(&path, |out| out.write_all(seal_like(&text, &less).as_bytes())),
         }
     }
 
@@ -389,9 +393,10 @@ impl RunDir {
     fn try_state(&self) -> Result<Option<toml::Table>, TrainError> {
         let path = self.path.join("state.toml");
         match read_text(&path) {
-            Ok(text) => match text.parse() {
-                Ok(state) => Ok(Some(state)),
-                Err(e) => Err(self.damaged_state(e.message().lines().next().unwrap_or_default())),
+            Ok(text) => match (text.parse(), check_seal(&text)) {
+                (Ok(state), Ok(())) => Ok(Some(state)),
+                (Ok(_), Err(why)) => Err(self.damaged_state(&why)),
+                (Err(e), _) => Err(self.damaged_state(e.message().lines().next().unwrap_or_default())),
             },
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) if e.kind() == ErrorKind::InvalidData => Err(self.damaged_state(&e.to_string())),

@@ -11,6 +11,7 @@ use spectral_train::error::TrainError;
 use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
 use spectral_train::run_dir::{RunDir, Status};
+use spectral_train::store::seal;
 use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -126,7 +127,7 @@ fn copy_with_an_end(run: &Path, copy: &Path) -> u64 {
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains(FOR_EVER));
     let end = frames + 2000;
-    std::fs::write(&file, text.replace(FOR_EVER, &format!("\nframes = {end}\n"))).unwrap();
+    std::fs::write(&file, seal(&text.replace(FOR_EVER, &format!("\nframes = {end}\n")))).unwrap();
     end
 }
 

@@ -233,12 +233,24 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
     })
 }
 
+/// Holds a text against the checksum in its last line, if it has one: those of earlier versions do not.
+fn check_seal(text: &str) -> Result<(), &'static str> {
+    match text.rsplit_once("# checksum of all lines above: ") {
+        Some((above, sum)) if sum.trim_end() != format!("{:08x}", crc32fast::hash(above.as_bytes())) => Err(
+            "it was changed after it was written, as the checksum in its last line tells: put back what it was \
+                 (if the change is wanted, remove that line)",
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
     let text = match crate::csv::read_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(ReportError::io(path, "read", error)),
     };
+    check_seal(&text).map_err(|why| ReportError::malformed(path, None, why))?;
     toml::from_str(&text).map(Some).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
         ReportError::malformed(path, line, error.message().to_owned())

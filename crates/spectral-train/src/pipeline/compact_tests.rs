@@ -7,7 +7,7 @@ use crate::config::Configuration;
 use crate::devices::DeviceChoice;
 use crate::registry::Registry;
 use crate::run_dir::RunDir;
-use crate::store::{Container, testing::ScratchDir};
+use crate::store::{Container, seal, testing::ScratchDir};
 use crate::trainer::{Resumption, Trainer};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::{Env, Observation, Step, Stream, TaskEntry, TaskSpec};
@@ -80,7 +80,8 @@ fn recipes_and_records_follow_on_one_another() {
         let text = std::fs::read_to_string(path.join("run.toml")).unwrap();
         let (before, after) = text.split_once("checkpoint = \"").unwrap();
         let after = &after[after.find('"').unwrap()..];
-        std::fs::write(path.join("run.toml"), format!("{before}checkpoint = \"{kind}{after}")).unwrap();
+        std::fs::write(path.join("run.toml"), seal(&format!("{before}checkpoint = \"{kind}{after}")))
+            .unwrap();
         resume(&path, DeviceChoice::Cpu, Some(frames));
     }
     let kinds: Vec<bool> = segments(&path).into_iter().map(|(_, is_recipe)| is_recipe).collect();
@@ -99,7 +100,7 @@ fn a_compact_checkpoint_after_a_light_one_goes_on_to_the_bit() {
         train(&path, &light, DeviceChoice::CpuLockstep, 2);
         let text = std::fs::read_to_string(path.join("run.toml")).unwrap();
         let text = text.replace("checkpoint = \"light\"", "checkpoint = \"compact\"");
-        std::fs::write(path.join("run.toml"), text).unwrap();
+        std::fs::write(path.join("run.toml"), seal(&text)).unwrap();
         for frames in stops {
             resume(&path, DeviceChoice::Cpu, Some(frames));
         }

@@ -7,7 +7,7 @@ use crate::devices::DeviceChoice;
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::run_dir::{RunDir, Status};
-use crate::store::{Container, testing::ScratchDir};
+use crate::store::{Container, seal, testing::ScratchDir};
 use crate::trainer::{Resumption, Trainer};
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_env::{Env, Observation, ObservationSpec, Picture, Step, Stream, TaskEntry, TaskSpec};
@@ -187,8 +187,8 @@ fn agents_at_different_steps_are_brought_level() {
     let mut plan = RunDir::open(&cut, &registry()).unwrap().1.plan;
     // An earlier end than planned keeps the test short.
     let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
-    std::fs::write(cut.join("run.toml"), text.replace("\nframes = 60000\n", &format!("\nframes = {end}\n")))
-        .unwrap();
+    let text = seal(&text.replace("\nframes = 60000\n", &format!("\nframes = {end}\n")));
+    std::fs::write(cut.join("run.toml"), text).unwrap();
     resume(&cut, DeviceChoice::CpuLockstep, None);
     plan.run.frames = end;
     train(&dir.join("whole"), &plan, DeviceChoice::Cpu, 2);
@@ -376,7 +376,7 @@ fn an_interrupted_run_goes_on_with_other_groups() {
         let text = std::fs::read_to_string(cut.join("run.toml")).unwrap();
         let text = text.replace("\nframes = 1000000\n", &format!("\nframes = {}\n", most + 200));
         let text = text.replace(&format!("\ngroups = {groups}\n"), &format!("\ngroups = {others}\n"));
-        std::fs::write(cut.join("run.toml"), text).unwrap();
+        std::fs::write(cut.join("run.toml"), seal(&text)).unwrap();
         resume(&cut, DeviceChoice::CpuLockstep, None);
         let whole = dir.join(&format!("whole-{groups}"));
         train(&whole, &long.with(|run| run.frames = most + 200), DeviceChoice::Cpu, 2);

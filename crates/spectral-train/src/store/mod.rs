@@ -13,6 +13,7 @@ mod error;
 mod plain_file;
 mod protobuf;
 pub mod safetensors;
+mod seal;
 pub mod segments;
 mod tensor_header;
 pub mod tensorboard;
@@ -28,6 +29,8 @@ pub use error::StoreError;
 pub use plain_file::{open_or_create_plain, open_plain, read_text};
 pub(crate) use plain_file::{open_plain_to_rewrite, refuse_link};
 pub(crate) use protobuf::Message;
+pub(crate) use seal::seal_like;
+pub use seal::{check_seal, seal};
 pub use segments::{Records, SEGMENT_BYTES, SegmentRef, append_segments, collect_garbage, load_segments};
 pub(crate) use segments::{append_recipe, collect_garbage_if, segment_names};
 pub(crate) use tensor_header::{
