@@ -146,5 +146,5 @@ def pixels_model(tmp_path_factory):
 
 
 def unsealed(text):
-    """The text of run.toml or state.toml without the checksum in its last line, as somebody has it who changes it on purpose."""
+    """The text of run.toml or state.toml without the checksum in its first line, as somebody has it who changes it on purpose."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("# checksum"))

@@ -10,10 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, SystemTime};
 
-/// A library that lets every lock fail, as on a file system that has none.
+/// A library that takes the place of the system's locks.
 struct NoLocks(PathBuf);
 
 impl NoLocks {
+    /// Every lock is given to everybody, as on file systems that only pretend.
+    fn for_everybody(place: &Place) -> Option<Self> {
+        let code = "int flock(int file, int wish) { (void)file; (void)wish; return 0; }\n";
+        preloaded(place, "no_real_locks", code).map(NoLocks)
+    }
+
+    /// Every lock fails, as on a file system that has none.
     fn in_place(place: &Place) -> Option<Self> {
         let code = "#include <errno.h>\nint flock(int file, int wish) { (void)file; (void)wish; errno = ENOLCK; return -1; }\n";
         preloaded(place, "no_locks", code).map(NoLocks)
@@ -214,4 +221,26 @@ fn a_dead_machine_is_waited_for_and_then_its_lock_holds_nobody_up() {
     assert_same(&results(&run), &results(&place.path("whole")));
     // And what is left is a run as any other.
     place.run("resume cut --frames 121000").code(0);
+}
+
+/// A holder that lives is believed more than a lock that is given to everybody.
+#[test]
+fn a_lock_that_everybody_gets_takes_no_run_from_a_process_that_lives() {
+    let place = Place::new();
+    let Some(locks) = NoLocks::for_everybody(&place) else { return };
+    let mut first = locks.start(&place, &train("--frames 100000000 --out run"));
+    let rows = place.path("run/agents/spectral-s1/metrics.csv");
+    wait_until("some rows", || rows.metadata().is_ok_and(|file| file.len() > 500));
+    locks.run(&place, "resume run").code(2).says(&["another process is at work", "on this machine"]);
+    assert!(first.try_wait().unwrap().is_none(), "it lost its run");
+    signal(&first, "KILL");
+    first.wait().unwrap();
+    // Nothing is waited for once it is gone.
+    let seconds = std::time::Instant::now();
+    let mut second = locks.start(&place, "resume run");
+    let before = rows.metadata().unwrap().len();
+    wait_until("further rows", || rows.metadata().unwrap().len() != before);
+    assert!(seconds.elapsed() < Duration::from_secs(50), "{:?}", seconds.elapsed());
+    signal(&second, "KILL");
+    second.wait().unwrap();
 }

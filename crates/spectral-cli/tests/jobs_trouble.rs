@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Two small agents, each a job of its own.
 const PLANNED: &str = "--agents spectral,clipped --frames 300 --device cpu --on slurm --agents-per-job 1";
@@ -215,6 +215,38 @@ fn a_queue_that_is_silent_or_refuses_leaves_the_table() {
         "{:?}",
         desk.calls("sbatch")
     );
+}
+
+/// Commands that are given at the same moment submit one array, and lose none.
+#[test]
+fn who_submits_at_the_same_moment_submits_nothing_twice() {
+    let desk = Desk::new();
+    desk.program("sbatch", "sleep 1; echo $$");
+    let at_once = |arguments: &str| {
+        let start = |_| desk.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let children: Vec<_> = (0..4).map(start).collect();
+        let ended = children.into_iter().map(|child| Ran::of(child.wait_with_output().unwrap()));
+        let ended: Vec<Ran> = ended.collect();
+        assert!(ended.iter().all(|ran| matches!(ran.code, Some(0 | 2))), "{ended:?}");
+        ended.iter().filter(|ran| ran.err.contains("submitted: array")).count()
+    };
+    assert_eq!(at_once(&train(PLANNED)), 1);
+    // An array and the report's job.
+    assert_eq!(desk.calls("sbatch").len(), 2);
+    // Nothing is in the queue any more, until somebody submits again.
+    let (calls, plan) = (desk.log("sbatch"), plan_in(&desk.place.path("cluster")));
+    let queued = r#"s/^array = "\(.*\)"/\1|0|PENDING|Priority|\n\1|1|PENDING|Priority|/p"#;
+    let file = plan.join("submissions.toml");
+    desk.program(
+        "squeue",
+        &format!(
+            "[ $(wc -l < '{}') -gt 2 ] && sed -n '{queued}' '{}'; exit 0",
+            calls.display(),
+            file.display()
+        ),
+    );
+    assert_eq!(at_once(&format!("jobs {} --retry", plan.display())), 1);
+    assert_eq!(desk.calls("sbatch").len(), 4, "{:?}", desk.calls("sbatch"));
 }
 
 /// A colleague who looks at a plan asks for the jobs of who submitted it.

@@ -212,7 +212,9 @@ fn judge(
         let unlocked = flock == Flock::Held && claim.flock && claim.filesystem == me.filesystem;
         // A number of a process says something only where numbers are given by the same kernel.
         let gone = !me.identity.boot.is_empty() && claim.identity.is_gone(&me.identity);
-        if here && (unlocked || gone) {
+        // A lock that was given to us while its holder lives locks nothing: some file systems say yes to everybody.
+        let lives = !me.identity.boot.is_empty() && claim.identity.lives(&me.identity);
+        if here && (unlocked && !lives || gone) {
             return Ok(Verdict::Free);
         }
         // A machine of the same name that was started since has no such process either. But names such as `localhost` are those of

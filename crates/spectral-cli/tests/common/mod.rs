@@ -110,7 +110,7 @@ pub fn train(arguments: &str) -> String {
     format!("train --task exponential-pong-mini{set} {arguments}")
 }
 
-/// The text of a run's description or state without the checksum in its last line, as somebody has it who changes it on purpose.
+/// The text of a run's description or state without the checksum in its first line, as somebody has it who changes it on purpose.
 pub fn unsealed(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("# checksum")).map(|line| format!("{line}\n")).collect()
 }

@@ -233,12 +233,13 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
     })
 }
 
-/// Holds a text against the checksum in its last line, if it has one: those of earlier versions do not.
+/// Holds a text against the checksum in its first line, if it has one: those of earlier versions do not.
 fn check_seal(text: &str) -> Result<(), &'static str> {
-    match text.rsplit_once("# checksum of all lines above: ") {
-        Some((above, sum)) if sum.trim_end() != format!("{:08x}", crc32fast::hash(above.as_bytes())) => Err(
-            "it was changed after it was written, as the checksum in its last line tells: put back what it was \
-                 (if the change is wanted, remove that line)",
+    let sealed = text.strip_prefix("# checksum of all lines below: ");
+    match sealed.map(|rest| rest.split_once('\n').unwrap_or((rest, ""))) {
+        Some((sum, below)) if sum != format!("{:08x}", crc32fast::hash(below.as_bytes())) => Err(
+            "it was changed after it was written, as the checksum in its first line tells: put back what it was (if the \
+                 change is wanted, remove that line)",
         ),
         _ => Ok(()),
     }

@@ -40,6 +40,17 @@ impl Identity {
         }
     }
 
+    /// Whether this is another process that certainly lives, on the kernel that `me` runs on.
+    pub fn lives(&self, me: &Identity) -> bool {
+        let comparable = !me.namespaces.trim().is_empty() && self.namespaces == me.namespaces;
+        let lives = || stat(self.process).is_some_and(|stat| !stat.starts_with(['Z', 'X']));
+        comparable
+            && self.process != me.process
+            && self.began != 0
+            && began(self.process) == Some(self.began)
+            && lives()
+    }
+
     /// Whether this process, which was seen by the kernel that `me` runs on, has certainly ended.
     pub fn is_gone(&self, me: &Identity) -> bool {
         // Numbers mean something only among those who count alike.
@@ -64,9 +75,14 @@ impl Identity {
 
 /// When a process began, from `/proc`.
 fn began(process: u32) -> Option<u64> {
+    stat(process)?.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// What `/proc` says of a process, from its state on.
+fn stat(process: u32) -> Option<String> {
     let stat = read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The program's name, in brackets, may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Some(stat.rsplit_once(')')?.1.trim_start().to_string())
 }
 
 /// The job of Slurm or Ray that these variables of the environment tell of.
@@ -101,9 +117,15 @@ mod tests {
             assert!(me.began > 0 && me.boot.len() > 30 && me.namespaces.contains("pid:["), "{me:?}");
             let later = Identity { began: me.began + 1, ..me.clone() };
             assert!(later.is_gone(&me), "another process has the number now");
-            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let mut child =
+                std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let living = Identity { process: child.id(), began: began(child.id()).unwrap(), ..me.clone() };
+            assert!(living.lives(&me) && !living.is_gone(&me) && !me.lives(&me));
             let other = Identity { process: child.id(), began: 1, ..me.clone() };
+            assert!(!other.lives(&me));
+            drop(child.stdin.take());
             child.wait().unwrap();
+            assert!(!living.lives(&me));
             assert!(other.is_gone(&me));
             let elsewhere = Identity { namespaces: "pid:[1] time:[1]".into(), ..other.clone() };
             assert!(!elsewhere.is_gone(&me), "its number means nothing here");

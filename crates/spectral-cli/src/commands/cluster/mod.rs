@@ -17,10 +17,13 @@ use crate::typed::{command_line, program};
 use outline::Outline;
 use spectral_cluster::slurm::{self, Options};
 use spectral_cluster::{JobPlan, Kind, NewPlan, Resources, ray};
+use spectral_train::claim::RunLock;
 use spectral_train::devices::{Gpu, Place};
+use spectral_train::error::TrainError;
 use spectral_train::experiment::{Experiment, Job, Limits, RunIndex};
 use spectral_train::machine::human_bytes;
 use spectral_train::registry::Registry;
+use spectral_train::store::StoreError;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -76,6 +79,7 @@ pub fn submit(
         return Ok(SUCCESS);
     }
     note!("{}", outline.text());
+    let alone = alone(making.out)?;
     new.refuse_what_is_under_way(registry)?;
     let plan = new.write(registry)?;
     let words = slurm::program(&started_as());
@@ -90,12 +94,24 @@ pub fn submit(
         }
         Scheduler::Ray => {
             let driver = ray::write_driver(&plan, &words)?;
+            drop(alone);
             if args.no_submit {
                 return Ok(written(&plan, "python3 ray_driver.py"));
             }
             drive(&plan, &driver, &words)
         }
     }
+}
+
+/// Lets one command at a time plan and submit what trains in this folder, so that nothing is submitted twice and no number of what
+/// was submitted is lost.
+fn alone(out: &Path) -> Result<RunLock, Failure> {
+    let folder = out.join(".submission");
+    std::fs::create_dir_all(&folder).map_err(|e| TrainError::from(StoreError::io(&folder, "create", e)))?;
+    Ok(RunLock::take(&folder).map_err(|error| match error {
+        TrainError::Busy(why) => TrainError::Busy(format!("something is being submitted already: {why}")),
+        other => other,
+    })?)
 }
 
 /// What each job gets: as much as the largest needs, so that all can be one array.

@@ -1,6 +1,6 @@
 //! `spectral jobs`: how far the jobs of a plan are.
 
-use super::submit_to_slurm;
+use super::{alone, submit_to_slurm};
 use crate::args::JobsArgs;
 use crate::failure::{Failure, GAVE_UP, SUCCESS};
 use crate::output::note;
@@ -14,6 +14,8 @@ use spectral_train::registry::Registry;
 /// Prints the table; with `--retry` submits what nobody works on.
 pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
     let plan = JobPlan::open(&args.plan)?;
+    // From the look at the queue until what was submitted is written down.
+    let _alone = args.retry.then(|| alone(&plan.out)).transpose()?;
     let (rows, unknown) = survey(&plan, registry);
     if args.retry {
         return retry(&plan, &rows, unknown.as_deref());
