@@ -122,6 +122,16 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Whether two means are equal but for the rounding of their sums.
+///
+/// ```
+/// use spectral_report::stats::tied;
+/// assert!(tied((0.1 + 0.2) / 3.0, 0.3 / 3.0) && !tied(0.1, 0.1001));
+/// ```
+pub fn tied(first: f64, second: f64) -> bool {
+    (first - second).abs() <= 1e-12 * first.abs().max(second.abs())
+}
+
 /// Which of these scores is the median, the lower one of two in the middle; `None` if none of them exists.
 ///
 /// ```
