@@ -168,9 +168,10 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
         let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();
         if silent > 0 {
             notes.push(format!(
-                "{}: {} finished without completing an episode and has no score to count.",
+                "{}: {} finished without completing an episode and {} no score to count.",
                 agent.name,
-                seeds(silent)
+                seeds(silent),
+                if silent == 1 { "has" } else { "have" }
             ));
         }
         let saturated: Vec<String> = (agent.finished.iter().chain(&agent.unfinished))

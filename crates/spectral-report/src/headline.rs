@@ -47,10 +47,37 @@ fn named(task: &Task<'_>, row: &Row) -> String {
     }
 }
 
+/// Why it is too early for a result, with the values of ε where exploration hides what was learned; `None` if it is not.
+fn too_early<'t, 'a: 't>(tasks: impl Iterator<Item = &'t Task<'a>>) -> Option<String> {
+    let finished: Vec<&Task<'_>> = tasks.filter(|task| !measured(task).is_empty()).collect();
+    let early = |task: &&Task<'_>| learning(task) == Learning::TooFewEpisodes;
+    if finished.is_empty() || !finished.iter().all(early) {
+        return None;
+    }
+    let mut epsilon: Vec<String> = finished.iter().filter_map(|task| exploration::much(task)).collect();
+    epsilon.sort();
+    epsilon.dedup();
+    let explored = match epsilon.is_empty() {
+        true => String::new(),
+        false => format!(", and at the end ε was still {}, which hides what was learned", list(&epsilon)),
+    };
+    Some(format!("{}{explored}", Learning::TooFewEpisodes.doubt().unwrap_or_default()))
+}
+
 fn of_one(task: &Task<'_>) -> String {
-    let mut parts = vec![result_of_one(task)];
-    let lost = task.rows.iter().filter(|row| row.mean.is_none() && stopped_words(task, &row.agent).is_some());
-    parts.extend(lost.map(|row| format!("{} has no final score", named(task, row))));
+    if let Some(why) = too_early(std::iter::once(task)) {
+        let rows = measured(task);
+        let after = format!("after {} frames of {}", short_count(task.trained() as f64), task.name);
+        let leaders: Vec<String> = tied_best(&rows).iter().map(|row| named(task, row)).collect();
+        let score = rows[0].mean.map_or_else(String::new, number);
+        let so_far = if rows.len() > 1 { "Highest so far" } else { "So far" };
+        return format!(
+            "Too early for a result {after}: {why}. {so_far}: {}, {score}{}.",
+            list(&leaders),
+            lost(task)
+        );
+    }
+    let mut parts = vec![result_of_one(task) + &lost(task)];
     if !measured(task).is_empty() {
         parts.extend(learning(task).doubt().map(str::to_owned));
         parts.extend(
@@ -59,6 +86,12 @@ fn of_one(task: &Task<'_>) -> String {
         );
     }
     format!("{}.", parts.join("; "))
+}
+
+/// The agents that have no final score because seeds were stopped.
+fn lost(task: &Task<'_>) -> String {
+    let lost = task.rows.iter().filter(|row| row.mean.is_none() && stopped_words(task, &row.agent).is_some());
+    lost.map(|row| format!("; {} has no final score", named(task, row))).collect()
 }
 
 fn result_of_one(task: &Task<'_>) -> String {
@@ -76,8 +109,8 @@ fn result_of_one(task: &Task<'_>) -> String {
     let stopped = stopped_words(task, &best.agent).map_or_else(String::new, |words| format!("; {words}"));
     let range = format!("{score} ({certainty}{stopped})");
     let leaders = tied_best(&rows);
-    let tied = (leaders.len() > 1)
-        .then(|| list(&leaders.iter().map(|row| named(task, row)).collect::<Vec<_>>()));
+    let tied =
+        (leaders.len() > 1).then(|| list(&leaders.iter().map(|row| named(task, row)).collect::<Vec<_>>()));
     if learning(task) == Learning::NotSeen {
         return match tied {
             Some(names) => {
@@ -133,6 +166,7 @@ struct Winner {
 fn of_several(tasks: &[Task<'_>]) -> String {
     let mut winners: Vec<Winner> = Vec::new();
     let (mut contested, mut all_clear) = (false, true);
+    let early = too_early(tasks.iter());
     for task in tasks {
         let rows = measured(task);
         let Some((best, others)) = rows.split_first() else { continue };
@@ -147,12 +181,16 @@ fn of_several(tasks: &[Task<'_>]) -> String {
         all_clear &= clear;
         let mut words = vec![best.mean.map_or_else(String::new, number)];
         match learning {
+            // Said once, before the scores.
+            _ if early.is_some() => {}
             Learning::NotSeen => words.push("no learning seen".to_owned()),
             _ if !clear && !tied => words.push("not clearly".to_owned()),
             _ => {}
         }
-        words.extend(learning.doubt().map(str::to_owned));
-        words.extend(exploration::much(task).map(|epsilon| format!("ε still {epsilon}")));
+        if early.is_none() {
+            words.extend(learning.doubt().map(str::to_owned));
+            words.extend(exploration::much(task).map(|epsilon| format!("ε still {epsilon}")));
+        }
         let agent = match tied {
             true => list(&leaders.iter().map(|row| row.agent.clone()).collect::<Vec<_>>()) + " together",
             false => best.agent.clone(),
@@ -185,10 +223,14 @@ fn of_several(tasks: &[Task<'_>]) -> String {
         .iter()
         .map(|winner| match by_name {
             true => format!("{} on {}", winner.agent, list(&winner.won)),
-            false => counted(winner, contested && !clearly),
+            false => counted(winner, contested && !clearly && early.is_none()),
         })
         .collect();
     let of = if by_name { String::new() } else { format!(", of {} tasks", tasks.len()) };
+    if let Some(why) = early {
+        let reservations = reservations(tasks, true);
+        return format!("Too early for a result: {why}. Highest so far{of}: {}{reservations}.", list(&each));
+    }
     let clearly = if clearly { ", clearly above all others" } else { "" };
     format!("Highest mean score{of}: {}{clearly}{}.", list(&each), reservations(tasks, by_name))
 }

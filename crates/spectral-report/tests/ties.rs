@@ -52,7 +52,10 @@ fn a_tie_without_learning_has_no_first_either() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "pong-mini", &[("steady", -10.0), ("popart", -10.0)]);
     let words = report(root.path()).headline;
-    assert!(words.contains("no agent was seen to learn; ") && words.contains(" share the highest"), "{words}");
+    assert!(
+        words.contains("no agent was seen to learn; ") && words.contains(" share the highest"),
+        "{words}"
+    );
 }
 
 #[test]
