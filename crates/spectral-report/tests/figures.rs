@@ -103,8 +103,9 @@ fn captions_say_over_how_many_episodes_curves_are_smoothed() {
     );
     let (svg, page) = (read(root.path(), "pong-mini-curves.svg"), read(root.path(), "report.html"));
     // 40,000 frames are about 73 episodes of 300 to 800 frames, and one in 20 of them is 4.
-    let words = "Training score smoothed over about 4 episodes, mean over finished seeds;";
-    assert!(svg.contains(words) && page.contains(words), "{svg}");
+    for words in ["Training score smoothed over about ", "4 episodes, mean over finished seeds;"] {
+        assert!(svg.contains(words) && page.contains(words), "{words}");
+    }
     let per_seed = &report(root.path(), &seeds("spectral", 1, 15.0, 1.0)).tasks[0].rows[0].per_seed;
     let csv = read(root.path(), "pong-mini-curves.csv");
     let end: f64 = csv.lines().last().unwrap().split(',').nth(3).unwrap().parse().unwrap();
@@ -129,4 +130,33 @@ fn seeds_without_an_episode_are_counted_in_good_grammar() {
         assert!(notes.contains(words), "{notes}");
         assert_eq!(notes.contains("and have no score to count"), count > 1, "{notes}");
     }
+}
+
+#[test]
+fn panels_of_the_td_error_say_how_many_seeds_and_what_the_dots_are() {
+    let root = tempfile::tempdir().unwrap();
+    let members = [seeds("spectral", 3, 15.0, 1.0), seeds("clipped", 1, 15.0, 1.0)];
+    report(root.path(), &members.into_iter().flatten().collect::<Vec<_>>());
+    let (svg, page) = (read(root.path(), "pong-mini-td-error.svg"), read(root.path(), "report.html"));
+    assert!(svg.contains("dotted: 5%, the cusp of playing well."), "{svg}");
+    for title in ["spectral (3 seeds)", "clipped (1 seed, of altered rewards)"] {
+        assert!(svg.contains(&format!(">{title}</text>")), "{title}");
+        assert!(page.contains(&format!("<h4>{title}</h4>")), "{title}");
+    }
+}
+
+#[test]
+fn the_share_of_seeds_has_a_legend_and_equal_curves_are_both_seen() {
+    let root = tempfile::tempdir().unwrap();
+    let members =
+        [seeds("steady", 3, 15.0, 1.0), seeds("popart", 3, 15.0, 1.0), seeds("clipped", 3, 9.0, 1.0)];
+    report(root.path(), &members.into_iter().flatten().collect::<Vec<_>>());
+    let (svg, page) = (read(root.path(), "pong-mini-comparison.svg"), read(root.path(), "report.html"));
+    for name in ["steady", "popart", "clipped"] {
+        assert!(svg.contains(&format!(">{name}</text>")), "{name}");
+        assert!(page.contains(&format!("\">{name}</b>")), "{name}");
+    }
+    let lines =
+        |width: &str| svg.lines().filter(|line| line.contains(&format!("stroke-width=\"{width}\""))).count();
+    assert_eq!((lines("5"), lines("2")), (1, 2), "two of the curves are the same: {svg}");
 }
