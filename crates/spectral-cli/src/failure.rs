@@ -68,9 +68,13 @@ impl From<TrainError> for Failure {
 
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
-        // A path that holds no run is the user's mistake, as it is for every other command; what is wrong inside of runs is not.
-        let wrong_path = matches!(error, ReportError::NoRuns { .. } | ReportError::NotThere { .. });
-        Failure { text: error.to_string(), exit_code: if wrong_path { USAGE } else { DATA } }
+        // A path that holds no run is the user's mistake, as it is for every other command, and so are two that hold the same
+        // seed; what is wrong inside of runs is not.
+        let wrong_paths = matches!(
+            error,
+            ReportError::NoRuns { .. } | ReportError::NotThere { .. } | ReportError::Duplicate { .. }
+        );
+        Failure { text: error.to_string(), exit_code: if wrong_paths { USAGE } else { DATA } }
     }
 }
 
@@ -92,6 +96,14 @@ mod tests {
         for (error, code) in errors {
             assert_eq!(Failure::from(error).exit_code, code);
         }
+        let twice = ReportError::Duplicate {
+            task: "pong-mini".into(),
+            agent: "spectral".into(),
+            seed: 1,
+            directories: ["a".into(), "b".into()],
+        };
+        assert_eq!(Failure::from(twice).exit_code, USAGE);
+        assert_eq!(Failure::from(ReportError::Empty).exit_code, DATA);
         let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/COMMAND.md");
         let page = std::fs::read_to_string(page).unwrap();
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();

@@ -43,7 +43,7 @@ pub(crate) fn profile(
     };
     let words = if symlog { format!("{meaning} (symmetric log scale)") } else { meaning.to_owned() };
     plot.frame(canvas, "", &words);
-    for line in profile.lines.iter().rev() {
+    for (k, line) in profile.lines.iter().enumerate().rev() {
         let Some(style) = style(&line.agent) else { continue };
         let paint = Paint::Colour(style.colour);
         canvas.begin_agent(&line.agent);
@@ -55,7 +55,9 @@ pub(crate) fn profile(
             canvas.polygon(&band, paint, 0.07);
         }
         let points = steps(&plot, &profile.thresholds, &line.share);
-        canvas.polyline(&points, Stroke::new(paint, 2.0).dashed(style.dash));
+        // What is drawn later would hide a curve that is the same: the one below shows on both sides of it.
+        let above = profile.lines[..k].iter().filter(|other| other.share == line.share).count();
+        canvas.polyline(&points, Stroke::new(paint, 2.0 + 3.0 * above as f64).dashed(style.dash));
         canvas.end_agent();
     }
     plot
@@ -132,9 +134,34 @@ pub(crate) fn improvements_height(improvements: &[Improvement]) -> f64 {
     16.0 + ROW * improvements.len() as f64 + 46.0
 }
 
+const WIDTH: f64 = 2.0 * PANEL.0 + 20.0;
+/// Height of one row of the names below the caption.
+const NAMES: f64 = 19.0;
+
+/// The names of the agents of a profile, in rows, each with where it begins.
+fn legend(profile: &Profile) -> Vec<Vec<(f64, &str)>> {
+    let mut rows: Vec<Vec<(f64, &str)>> = vec![Vec::new()];
+    let mut x = 8.0;
+    for line in &profile.lines {
+        let width = 24.0 + text::SYSTEM_FONT_ALLOWANCE * text::width(&line.agent, BODY);
+        if x + width > WIDTH - 8.0 && x > 8.0 {
+            rows.push(Vec::new());
+            x = 8.0;
+        }
+        rows.last_mut().expect("there is a first row").push((x, &line.agent));
+        x += width + 20.0;
+    }
+    rows
+}
+
+fn header(profile: Option<&Profile>) -> f64 {
+    HEADER + NAMES * profile.map_or(0, |profile| legend(profile).len()) as f64
+}
+
 /// Size of the figure by itself.
 pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
-    (2.0 * PANEL.0 + 20.0, HEADER + PANEL.1.max(improvements_height(&task.improvements)) + 6.0)
+    let header = header(task.profile.as_ref());
+    (WIDTH, header + PANEL.1.max(improvements_height(&task.improvements)) + 6.0)
 }
 
 /// The figure by itself: the profile to the left, the probabilities to the right.
@@ -144,8 +171,19 @@ pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>, shown: &Profile) 
                    intervals.";
     canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     let style = |name: &str| task.agent(name).map(|agent| agent.style);
-    profile(canvas, shown, &style, (0.0, HEADER), "final score");
-    let origin = (PANEL.0 + 20.0, HEADER);
+    for (k, row) in legend(shown).into_iter().enumerate() {
+        let y = 70.0 + NAMES * k as f64;
+        for (x, name) in row {
+            let Some(style) = style(name) else { continue };
+            let paint = Paint::Colour(style.colour);
+            canvas.line((x, y), (x + 18.0, y), Stroke::new(paint, 2.5).dashed(style.dash));
+            let lettering = Lettering::new(BODY, paint, Anchor::Start).strong();
+            canvas.text((x + 24.0, y + 0.35 * BODY), name, lettering);
+        }
+    }
+    let header = header(Some(shown));
+    profile(canvas, shown, &style, (0.0, header), "final score");
+    let origin = (PANEL.0 + 20.0, header);
     if let Some(agent) = task.improvements.first().and_then(|entry| task.agent(&entry.agent)) {
         let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
         canvas.text((origin.0 + 16.0, origin.1 + 4.0), &format!("{} improves", agent.name), lettering);

@@ -68,6 +68,7 @@ pub(crate) fn learning_curves(
     // The authors may have counted agent steps. If a step takes several frames, the axis shows both.
     let steps = if clock == Clock::Frames && task.frames_per_step > 1 { task.frames_per_step } else { 1 };
     let last = task.grid(clock).last().copied().unwrap_or(1) as f64 / divisor;
+    let captions = if format == Format::File { captions(task, width - 16.0) } else { Vec::new() };
     let plot = Plot {
         left: if roomy { 52.0 } else { 44.0 },
         right: match format {
@@ -75,21 +76,16 @@ pub(crate) fn learning_curves(
             Format::Narrow => width - 18.0 - text::SYSTEM_FONT_ALLOWANCE * widest,
             _ => width - 26.0 - text::SYSTEM_FONT_ALLOWANCE * widest,
         },
-        top: if format == Format::File { 94.0 } else { 30.0 },
+        top: if format == Format::File { 58.0 + 18.0 * captions.len().max(2) as f64 } else { 30.0 },
         bottom: height - if steps > 1 { 60.0 } else { 44.0 },
         x: Axis::linear(0.0, last, if roomy { 6 } else { 3 }),
         y: curve_axis(task, clock, if roomy { 6 } else { 5 }),
     };
     if format == Format::File {
         canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-        let seeds = task.averaged_seeds();
-        let caption = format!(
-            "Smoothed training score, mean over {seeds}; bands are 95% intervals{}.",
-            exploration::short(task)
-        );
-        canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
-        if let Some(caption) = frozen_words::curve_note(task) {
-            canvas.text((8.0, 67.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+        for (k, caption) in captions.iter().enumerate() {
+            let at = (8.0, 49.0 + 18.0 * k as f64);
+            canvas.text(at, caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
         }
     }
     let score = if matches!(plot.y.kind, Kind::Symlog(_)) { "score (symmetric log scale)" } else { "score" };
@@ -123,6 +119,17 @@ pub(crate) fn learning_curves(
         end_labels(canvas, &plot, task, clock, divisor, lettering);
     }
     plot
+}
+
+/// The lines below the title of the figure by itself.
+fn captions(task: &Task<'_>, width: f64) -> Vec<String> {
+    let score = format!("{}, mean over {};", task.smoothed_score(), task.averaged_seeds());
+    let rest = format!("bands are 95% intervals{}.", exploration::short(task));
+    let whole = format!("{score} {rest}");
+    let fits = text::SYSTEM_FONT_ALLOWANCE * text::width(&whole, BODY) <= width;
+    let mut lines = if fits { vec![whole] } else { vec![score, rest] };
+    lines.extend(frozen_words::curve_note(task));
+    lines
 }
 
 /// A second row of labels below the frames: the same positions in agent steps.
@@ -321,19 +328,18 @@ fn end_labels(
             height: plot.height_of(mark.value),
         })
         .collect();
+    let mut early: Vec<(f64, EndLabel<'_>)> = Vec::new();
     for agent in &task.agents {
         let Some(last) = agent.curves(clock).mean.last() else { continue };
         let end = plot.at(last.frame as f64 / divisor, last.mean);
         let label = EndLabel { text: size.agent(agent), agent: Some(agent), height: end.1 };
         if end.0 < plot.right - 20.0 {
-            // A curve that ends early has its name where it ends.
-            canvas.begin_agent(&agent.name);
-            label.write(canvas, (end.0 + 9.0, end.1), size.size());
-            canvas.end_agent();
+            early.push((end.0, label));
         } else {
             at_the_edge.push(label);
         }
     }
+    early_labels(canvas, plot, early, size);
     let heights: Vec<f64> = at_the_edge.iter().map(|label| label.height).collect();
     let placed = spread(&heights, size.size() + 3.5, plot.top, plot.bottom);
     let (leader, gap) = if size == LabelSize::Short { (6.0, 9.0) } else { (11.0, 15.0) };
@@ -348,6 +354,32 @@ fn end_labels(
         if label.agent.is_some() {
             canvas.end_agent();
         }
+    }
+}
+
+/// Curves that end early have their names where they end: names that would stand side by side are moved apart.
+fn early_labels(canvas: &mut dyn Canvas, plot: &Plot, mut early: Vec<(f64, EndLabel<'_>)>, size: LabelSize) {
+    early.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut first = 0;
+    while first < early.len() {
+        let (mut end, mut right) = (first, f64::NEG_INFINITY);
+        while end < early.len() && (end == first || early[end].0 < right) {
+            let length = text::SYSTEM_FONT_ALLOWANCE * text::width(&early[end].1.text, size.size());
+            right = right.max(early[end].0 + 15.0 + length);
+            end += 1;
+        }
+        let group = &early[first..end];
+        let heights: Vec<f64> = group.iter().map(|(_, label)| label.height).collect();
+        let placed = spread(&heights, size.size() + 3.5, plot.top, plot.bottom);
+        for ((x, label), height) in group.iter().zip(placed) {
+            let Some(agent) = label.agent else { continue };
+            canvas.begin_agent(&agent.name);
+            let stroke = Stroke::new(label.paint(), 1.0).faded(0.5);
+            canvas.polyline(&[(x + 4.0, label.height), (x + 11.0, height)], stroke);
+            label.write(canvas, (x + 13.0, height), size.size());
+            canvas.end_agent();
+        }
+        first = end;
     }
 }
 
@@ -367,8 +399,21 @@ pub(crate) fn final_axis(task: &Task<'_>, ticks: usize) -> Axis {
     }
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // With two or three seeds an interval may be far wider than all scores together, which it would squeeze to one dot.
+    let reach = FAR * (high - low);
+    let ends = || task.rows.iter().filter_map(|row| row.low95.zip(row.high95));
+    let (low, high) = (
+        ends().map(|(end, _)| end.max(low - reach)).fold(low, f64::min),
+        ends().map(|(_, end)| end.min(high + reach)).fold(high, f64::max),
+    );
     let peaks: Vec<f64> = task.rows.iter().filter_map(|row| Some(row.mean?.abs())).collect();
     if low > high { Axis::linear(0.0, 1.0, ticks) } else { score_axis(low, high, &peaks, ticks) }
+}
+
+/// Whether some interval goes on beyond the axis of final scores.
+pub(crate) fn beyond_the_final_axis(task: &Task<'_>, axis: &Axis) -> bool {
+    let mut ends = task.rows.iter().flat_map(|row| [row.low95, row.high95]).flatten();
+    ends.any(|end| !axis.holds(end))
 }
 
 /// One agent's final scores on a horizontal line at height `y`: a dot per finished seed, a ring per unfinished one,
@@ -379,9 +424,14 @@ pub(crate) fn final_dots(canvas: &mut dyn Canvas, task: &Task<'_>, agent: &Agent
     let x = |value: f64| plot.at(value, plot.y.min).0;
     canvas.line((plot.left, y), (plot.right, y), Stroke::new(Paint::Rule, 1.0));
     if let (Some(low), Some(high)) = (row.low95, row.high95) {
-        // With two or three seeds an interval may be far wider than all scores together, which the axis is made for.
-        let ends = [low, high].map(|value| x(value).clamp(plot.left, plot.right));
-        canvas.line((ends[0], y), (ends[1], y), Stroke::new(paint, 7.0).faded(0.28));
+        canvas.line((x(low), y), (x(high), y), Stroke::new(paint, 7.0).faded(0.28));
+        // An arrow where the interval goes on beyond the axis.
+        for (value, edge, inwards) in [(low, plot.left, 9.0), (high, plot.right, -9.0)] {
+            if !plot.x.holds(value) {
+                let base = edge + inwards;
+                canvas.polygon(&[(edge, y), (base, y - 6.0), (base, y + 6.0)], paint, 0.7);
+            }
+        }
     }
     for run in &agent.unfinished {
         if let Some(value) = final_score(&run.episodes, run.frames) {
@@ -418,8 +468,9 @@ pub(crate) fn final_figure(canvas: &mut dyn Canvas, task: &Task<'_>) {
     };
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
     let caption = format!(
-        "Final score after {} frames: seeds (dots), mean (stroke), 95% interval (bar).",
-        short_count(task.trained() as f64)
+        "Final score after {} frames: seeds (dots), mean (stroke), 95% interval (bar{}).",
+        short_count(task.trained() as f64),
+        if beyond_the_final_axis(task, &plot.x) { "; arrow: it goes on" } else { "" }
     );
     canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     plot.frame(canvas, "", if symlog { "score (symmetric log scale)" } else { "score" });

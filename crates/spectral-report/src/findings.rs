@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::analysis::{Agent, Task};
 use crate::exploration;
 use crate::format::{interval, list, number, short_count, thousands};
+use crate::headline::tied_best;
 use crate::learning;
 use crate::run::{AgentRun, AgentStatus, RunStatus};
 use crate::stats::FEW_SEEDS;
@@ -35,13 +36,19 @@ pub(crate) fn findings(task: &Task<'_>) -> Vec<String> {
         |row: &Row| stopped_words(task, &row.agent).map_or_else(String::new, |words| format!("; {words}"));
     let verb = if measured.len() > 1 { "has the highest mean score" } else { "has a mean score of" };
     let comma = if measured.len() > 1 { ", " } else { " " };
-    sentences.push(format!(
-        "After {} frames, {} {verb}{comma}{} ({certainty}{}).",
-        short_count(task.trained() as f64),
-        best.agent,
-        mean(best),
-        stopped(best),
-    ));
+    let after = format!("After {} frames", short_count(task.trained() as f64));
+    let leaders = tied_best(&measured);
+    sentences.push(match leaders.len() {
+        1 => format!("{after}, {} {verb}{comma}{} ({certainty}{}).", best.agent, mean(best), stopped(best)),
+        _ => {
+            let named = |row: &&Row| match stopped_words(task, &row.agent) {
+                Some(words) => format!("{} ({words})", row.agent),
+                None => row.agent.clone(),
+            };
+            let names: Vec<String> = leaders.iter().map(named).collect();
+            format!("{after}, {} share the highest mean score, {}.", list(&names), mean(best))
+        }
+    });
 
     let row_of = |name: &str| task.rows.iter().find(|row| row.agent == name);
     let (mut above, mut below, mut level, mut almost, mut unknown) = (vec![], vec![], vec![], vec![], vec![]);
@@ -161,9 +168,10 @@ pub(crate) fn warnings(task: &Task<'_>, all: &[Task<'_>]) -> Vec<String> {
         let silent = agent.finished.iter().filter(|run| run.episodes.is_empty()).count();
         if silent > 0 {
             notes.push(format!(
-                "{}: {} finished without completing an episode and has no score to count.",
+                "{}: {} finished without completing an episode and {} no score to count.",
                 agent.name,
-                seeds(silent)
+                seeds(silent),
+                if silent == 1 { "has" } else { "have" }
             ));
         }
         let saturated: Vec<String> = (agent.finished.iter().chain(&agent.unfinished))

@@ -4,6 +4,7 @@ use crate::analysis::{Agent, Clock, Task};
 use crate::canvas::{Anchor, Canvas, Lettering, Paint, Shifted, Stroke};
 use crate::figure::{self, Format};
 use crate::plot::{BODY, SMALL, TITLE};
+use crate::stats::{LONGEST_MEMORY, MEMORY_PART};
 use crate::text;
 
 /// With fewer tasks than this there is no overview: the sections of the tasks are close enough together.
@@ -46,7 +47,8 @@ pub(crate) fn figure(canvas: &mut dyn Canvas, tasks: &[Task<'_>], title: &str) {
         "finished seeds"
     };
     let caption = format!(
-        "Training score: mean over {seeds} of the smoothed score; bands are 95% intervals{}.",
+        "Training score: mean over {seeds}, smoothed over one in {MEMORY_PART} of the episodes, {LONGEST_MEMORY} at most; bands are 95% \
+         intervals{}.",
         if tasks.iter().any(|task| !task.marks.is_empty()) { "; dotted: random and best play" } else { "" }
     );
     canvas.text((8.0, 48.0), &caption, Lettering::new(SMALL, Paint::Muted, Anchor::Start));

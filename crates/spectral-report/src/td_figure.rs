@@ -72,9 +72,7 @@ pub(crate) fn panel(
     };
     if titled {
         let lettering = Lettering::new(BODY, Paint::Colour(agent.style.colour), Anchor::Start).strong();
-        let altered = if agent.sees_true_rewards() { "" } else { " (of altered rewards)" };
-        let note = if agent.provisional { " (unfinished)" } else { altered };
-        canvas.text((plot.left, plot.top - 11.0), &format!("{}{note}", agent.name), lettering);
+        canvas.text((plot.left, plot.top - 11.0), &title(agent), lettering);
     }
     plot.frame(canvas, "", "emulator frames");
     for line in &agent.td_lines {
@@ -95,6 +93,14 @@ pub(crate) fn panel(
     plot
 }
 
+/// What stands above an agent's panel: how many seeds it holds, and what must be known of them.
+pub(crate) fn title(agent: &Agent<'_>) -> String {
+    let seeds = if agent.full() == 1 { "1 seed".to_owned() } else { format!("{} seeds", agent.full()) };
+    let unfinished = if agent.provisional { ", unfinished" } else { "" };
+    let altered = if agent.sees_true_rewards() { "" } else { ", of altered rewards" };
+    format!("{} ({seeds}{unfinished}{altered})", agent.name)
+}
+
 /// Agents that have TD errors.
 pub(crate) fn shown<'t, 'a>(task: &'t Task<'a>) -> Vec<&'t Agent<'a>> {
     task.agents.iter().filter(|agent| !agent.td_lines.is_empty()).collect()
@@ -111,8 +117,10 @@ pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
 /// The figure by itself: all panels, and the meaning of the colours.
 pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>, shared: &TdFrame) {
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-    let caption = "TD error as a percentage of the target, by the player's score.";
-    canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
+    let caption = format!(
+        "TD error in % of the target, by the player's score; dotted: {CRUCIAL_PERCENT}%, the cusp of playing well."
+    );
+    canvas.text((8.0, 49.0), &caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     colour_key(canvas, shared, size(task).0 - 16.0, 24.0);
     for (k, agent) in shown(task).into_iter().enumerate() {
         let origin = (PANEL.0 * (k % COLUMNS) as f64, HEADER + PANEL.1 * (k / COLUMNS) as f64);

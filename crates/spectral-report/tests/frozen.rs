@@ -222,7 +222,7 @@ fn reports_of_runs_without_frozen_games_say_nothing_of_them() {
     assert!(page.contains(
         "Scores are of training episodes, exploration included; there is no separate evaluation. Frames"
     ));
-    assert!(page.contains("Smoothed training score, mean over finished seeds; bands are"));
+    assert!(page.contains("episodes, mean over finished seeds; bands are"));
     assert!(
         markdown.contains("Scores are of training episodes, exploration included. Intervals and bands are")
     );

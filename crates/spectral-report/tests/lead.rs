@@ -197,6 +197,41 @@ fn too_few_seeds_and_much_exploration_are_in_the_result() {
     assert!(words.contains(&format!("; on 5 tasks {few}; on 5 tasks much was still explored")), "{words}");
 }
 
+/// With so few episodes that none counts as a first one, the sentence says first that it is too early.
+#[test]
+fn a_result_that_comes_too_early_is_called_so() {
+    let root = tempfile::tempdir().unwrap();
+    let run = |task: &str, agents: &[(&'static str, f64)], epsilon: &str| {
+        let members: Vec<_> = agents
+            .iter()
+            .flat_map(|(agent, end)| (1..=3).map(|seed| member(agent, seed, (-10.0, *end, 9e3), 1.0, 9_000)))
+            .collect();
+        let folder = root.path().join("runs").join(task);
+        write_run(&folder, task, 9_000, false, &members);
+        for member in &members {
+            let path = folder.join(format!("agents/{}-s{}/metrics.csv", member.agent, member.seed));
+            fs::write(path, format!("frame,updates,saturated,epsilon\n9000,9,0,{epsilon}\n")).unwrap();
+        }
+    };
+    let few = "too few episodes to say whether any agent learned";
+    run("pong-mini", &[("spectral", 15.0), ("popart", -9.0)], "0.868");
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    let explored = "and at the end ε was still 0.868, which hides what was learned";
+    let head = format!(
+        "Too early for a result after 9k frames of pong-mini: {few}, {explored}. Highest so far: spectral, "
+    );
+    assert!(words.starts_with(&head), "{words}");
+    assert!(!words.contains('('), "{words}");
+    run("2048", &[("spectral", -9.0), ("popart", 15.0)], "0.868");
+    let words = report(root.path(), ReportOptions::default()).0.headline;
+    assert!(
+        words.starts_with(&format!("Too early for a result: {few}, {explored}. Highest so far: ")),
+        "{words}"
+    );
+    assert!(words.contains("spectral on pong-mini (") && words.contains("popart on 2048 ("), "{words}");
+    assert_eq!((words.matches('ε').count(), words.matches("not clearly").count()), (1, 0), "{words}");
+}
+
 /// Three agents with three seeds each. The first lies above the second clearly, if these two were chosen beforehand.
 #[test]
 fn clearly_is_said_with_all_pairs_in_mind() {

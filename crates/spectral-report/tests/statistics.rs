@@ -7,7 +7,7 @@ use spectral_report::Episode;
 use spectral_report::stats::{
     Generator, Interval, LEVEL, binomial_interval, curve_over_seeds, difference_interval, final_score,
     final_window, first_score, frame_grid, improvement_interval, interpolate, mean_interval, median_place,
-    percentile, probability_of_improvement, resample, seed_curve, smooth,
+    memory, percentile, probability_of_improvement, resample, seed_curve, smooth,
 };
 use synthetic::Noise;
 
@@ -19,6 +19,20 @@ fn the_moving_average_equals_a_hand_computed_case() {
         assert!((value - expected).abs() < 1e-12, "{value} is not {expected}");
     }
     assert!(smooth(&[], 0.98).is_empty());
+}
+
+/// With momentum 0.98 throughout, the curve of 65 rising episodes ended at the mean of almost all of them.
+#[test]
+fn the_curve_of_a_short_run_ends_near_its_final_score() {
+    for count in [20, 65, 300, 1_000] {
+        let episodes: Vec<Episode> =
+            (1..=count).map(|k| Episode { frame: 100 * k, score: k as f64 / count as f64 }).collect();
+        let frames = 100 * count;
+        let end = seed_curve(&episodes, &[frames], frames)[0].unwrap();
+        let score = final_score(&episodes, frames).unwrap();
+        assert!((end - score).abs() < 0.03, "{count} episodes: {end} beside {score}");
+    }
+    assert_eq!(1.0 - 1.0 / memory(1_000), 0.98, "long runs are drawn as the authors draw theirs");
 }
 
 #[test]

@@ -77,6 +77,19 @@ impl Task<'_> {
     }
 
     /// Over which seeds the curves are, in words.
+    /// What the curves of training scores are, and how far back they remember.
+    pub(crate) fn smoothed_score(&self) -> String {
+        let seeds = self.agents.iter().flat_map(Agent::runs).filter(|run| !run.episodes.is_empty());
+        let memory: Vec<f64> = seeds.map(|run| stats::memory(run.episodes.len()).round()).collect();
+        let low = memory.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = memory.iter().copied().fold(0.0, f64::max);
+        match high {
+            0.0..=1.0 => "Training score".to_owned(),
+            _ if low == high => format!("Training score smoothed over about {high} episodes"),
+            _ => format!("Training score smoothed over about {low} to {high} episodes"),
+        }
+    }
+
     pub(crate) fn averaged_seeds(&self) -> &'static str {
         let mut provisional = self.agents.iter().map(|agent| agent.provisional);
         let (any, all) = (provisional.clone().any(|one| one), provisional.all(|one| one));

@@ -25,8 +25,9 @@ pub(super) fn curves(task: &Task<'_>) -> String {
         |words: Option<String>| words.map_or_else(String::new, |words| format!(" {}", escape(&words)));
     writeln!(
         text,
-        "<p class=\"caption\">Smoothed training score, mean over {}; bands are intervals of that mean.{}{} {} Click an agent to hide \
+        "<p class=\"caption\">{}, mean over {}; bands are intervals of that mean. A smoothed curve lags behind a rise.{}{} {} Click an agent to hide \
          it.</p>",
+        task.smoothed_score(),
         task.averaged_seeds(),
         spaced(reference::words(&task.marks)),
         spaced(figure::beyond_the_axis(task)),

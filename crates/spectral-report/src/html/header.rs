@@ -8,7 +8,7 @@ use crate::canvas::escape;
 use crate::format::{list, short_count, thousands, training_time};
 use crate::frozen_words;
 use crate::run::Run;
-use crate::stats::MOMENTUM;
+use crate::stats::{LONGEST_MEMORY, MEMORY_PART};
 use crate::summary::ReportSummary;
 
 fn distinct<'r>(runs: impl Iterator<Item = &'r Run>, of: impl Fn(&Run) -> String) -> String {
@@ -150,7 +150,8 @@ pub(super) fn footer(tasks: &[Task<'_>]) -> String {
     });
     format!(
         "<footer>\n<p>{scores} Frames are emulator frames, counted per agent. Curves: bias-corrected exponential moving average of episode scores \
-         (momentum {MOMENTUM}), read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
+         that remembers a seed’s last {LONGEST_MEMORY} episodes, or one in {MEMORY_PART} of its episodes if that is less (momentum 1 − 1 ÷ \
+         this number), and lags behind a rise by as many, read on a common grid of frames, then averaged over seeds; dashed where a curve does not \
          hold all of its seeds. Hours are those of the whole population that trained together, at each run’s mean \
          speed.</p>\n<p>All intervals and bands are at 95%, over seeds. Those of means and of differences are the wider of the \
          bootstrap’s (20,000 resamples) and Student’s or Welch’s t interval; those of probabilities are binomial ones (Clopper \

@@ -10,6 +10,7 @@ use crate::canvas::{SvgCanvas, escape};
 use crate::figure::{self, Format};
 use crate::overview::{agents, wanted};
 use crate::reference;
+use crate::stats::{LONGEST_MEMORY, MEMORY_PART};
 
 pub(super) fn section(tasks: &[Task<'_>]) -> String {
     let mut text =
@@ -20,7 +21,7 @@ pub(super) fn section(tasks: &[Task<'_>]) -> String {
     };
     writeln!(
         text,
-        "<p class=\"caption\">Smoothed training score, mean over seeds.{dotted} Click an agent to hide it.</p>\n<div class=\"controls\">"
+        "<p class=\"caption\">Training score, mean over seeds, smoothed over one in {MEMORY_PART} of a seed’s episodes, {LONGEST_MEMORY} at most.{dotted} Click an agent to hide it.</p>\n<div class=\"controls\">"
     )
     .ok();
     text.push_str(&legend(&agents(tasks)));

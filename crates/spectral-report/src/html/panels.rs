@@ -51,8 +51,13 @@ pub(super) fn profile_figure(
     let values: Vec<f64> = profile.thresholds.iter().map(|at| rounded(*at)).collect();
     let data = json!({ "kind": "all", "format": "percent", "x": places, "at": values, "unit": "above", "lines": lines });
     let source = format!("{id}-profile-data");
+    let names = profile.lines.iter().filter_map(|line| {
+        let colour = style(&line.agent)?.colour.hex();
+        Some(format!("<b style=\"color:{colour}\">{}</b> ", escape(&line.agent)))
+    });
+    let key: String = names.collect();
     format!(
-        "<figure data-figure=\"profile\" data-source=\"{}\">\n{}</figure>\n{}",
+        "<div class=\"key\">{key}</div>\n<figure data-figure=\"profile\" data-source=\"{}\">\n{}</figure>\n{}",
         escape(&source),
         canvas.finish("Share of seeds above a score", "", &[plot_attribute(&plot)]),
         data_script(&source, &data)
@@ -65,7 +70,7 @@ pub(super) fn comparison(task: &Task<'_>) -> String {
     let mut text = String::from("<h3>How sure is the order?</h3>\n");
     text.push_str(
         "<p class=\"caption\">Performance profile: the share of seeds whose final score lies above a given score; \
-         the curve further to the right is better. Probability of improvement: how likely a seed of one agent is to \
+         the curve further to the right is better, and where curves coincide the lower ones are wider. Probability of improvement: how likely a seed of one agent is to \
          beat a seed of another; 50% is a coin’s toss. Bands and bars are binomial intervals, which are wide enough for few seeds.</p>\n",
     );
     text.push_str("<div class=\"panels\">\n<div><h4 class=\"plain\">Share of seeds above a score</h4>\n");
@@ -123,14 +128,14 @@ pub(super) fn td_error(task: &Task<'_>) -> String {
         let mut canvas = SvgCanvas::new(TD_PANEL.0, TD_PANEL.1, true);
         let plot = td_figure::panel(&mut canvas, task, agent, &shared, (0.0, 0.0), TD_PANEL, false);
         let source = format!("{}-td-{k}-data", task.slug);
-        let mark = if agent.provisional { " (unfinished)" } else { "" };
         writeln!(
             text,
-            "<div class=\"td\" data-agent=\"{0}\" style=\"--agent:{1}\"><h4>{0}{mark}</h4>\n\
+            "<div class=\"td\" data-agent=\"{0}\" style=\"--agent:{1}\"><h4>{3}</h4>\n\
              <figure data-figure=\"td-error\" data-source=\"{2}\">",
             escape(&agent.name),
             agent.style.colour.hex(),
-            escape(&source)
+            escape(&source),
+            escape(&td_figure::title(agent))
         )
         .ok();
         let label = format!("TD percentage error of {} by player's score", agent.name);

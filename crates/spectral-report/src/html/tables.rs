@@ -35,8 +35,9 @@ pub(super) fn final_table(task: &Task<'_>) -> String {
     writeln!(
         text,
         "<p class=\"caption\">Mean of the episodes that end in the last tenth of each seed’s frames, then over \
-         seeds. Dots are seeds, the stroke is the mean, the bar its interval, which may go on beyond the edge; rings are unfinished \
+         seeds. Dots are seeds, the stroke is the mean, the bar its interval{}; rings are unfinished \
          seeds where they stand. IQM is the interquartile mean over seeds.{}{}{symlog}</p>",
+        if figure::beyond_the_final_axis(task, &plot.x) { ", an arrow where it goes on beyond the axis" } else { "" },
         note.map_or_else(String::new, |note| format!(" {}", escape(&note))),
         if normalised { " Human: 0% is random play, 100% a professional human tester." } else { "" }
     )

@@ -19,8 +19,10 @@ pub use binomial::{binomial_interval, improvement_interval};
 pub use pairs::clear_pairs;
 pub use student::{cautious_difference, cautious_mean, t_critical, t_interval, welch_interval};
 
-/// Momentum of the moving average over episodes, as the paper's authors draw their curves.
-pub const MOMENTUM: f64 = 0.98;
+/// The most episodes that the moving average of a curve remembers: momentum 0.98, as the paper's authors draw their curves.
+pub const LONGEST_MEMORY: f64 = 50.0;
+/// One part in so many of a seed's episodes is what its curve remembers, where that is less.
+pub const MEMORY_PART: f64 = 20.0;
 /// One part in so many of a seed's frames, at the end of its training, is what "how it ended" is read from: the final score
 /// is the mean of the episodes that end there.
 pub const FINAL_PART: u64 = 10;
@@ -81,6 +83,19 @@ pub fn smooth(values: &[f64], momentum: f64) -> Vec<f64> {
         .collect()
 }
 
+/// How many episodes the moving average of a curve remembers: its weights fall by 1 − 1 ÷ this for each step back.
+///
+/// The mean age of what it remembers is then a twentieth of the episodes at most, as that of a final score is if games do not
+/// grow longer: a longer memory would draw the end of a short run far from the score in its table.
+///
+/// ```
+/// use spectral_report::stats::memory;
+/// assert_eq!([memory(0), memory(60), memory(1_000), memory(9_999)], [1.0, 3.0, 50.0, 50.0]);
+/// ```
+pub fn memory(episodes: usize) -> f64 {
+    (episodes as f64 / MEMORY_PART).clamp(1.0, LONGEST_MEMORY)
+}
+
 /// Reads a step function at the frames of `grid`: the value of the latest point at or before each frame, nothing
 /// before the first point and nothing beyond `until`, the frame that the agent has reached.
 pub fn resample(frames: &[u64], values: &[f64], grid: &[u64], until: u64) -> Vec<Option<f64>> {
@@ -120,6 +135,16 @@ pub fn interpolate(frames: &[u64], values: &[f64], grid: &[u64], until: u64) -> 
 /// Arithmetic mean; `None` of nothing.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Whether two means are equal but for the rounding of their sums.
+///
+/// ```
+/// use spectral_report::stats::tied;
+/// assert!(tied((0.1 + 0.2) / 3.0, 0.3 / 3.0) && !tied(0.1, 0.1001));
+/// ```
+pub fn tied(first: f64, second: f64) -> bool {
+    (first - second).abs() <= 1e-12 * first.abs().max(second.abs())
 }
 
 /// Which of these scores is the median, the lower one of two in the middle; `None` if none of them exists.
@@ -275,7 +300,7 @@ pub fn frame_grid(last: u64, points: u64) -> Vec<u64> {
 pub fn seed_curve(episodes: &[Episode], grid: &[u64], until: u64) -> Vec<Option<f64>> {
     let frames: Vec<u64> = episodes.iter().map(|episode| episode.frame).collect();
     let scores: Vec<f64> = episodes.iter().map(|episode| episode.score).collect();
-    resample(&frames, &smooth(&scores, MOMENTUM), grid, until)
+    resample(&frames, &smooth(&scores, 1.0 - 1.0 / memory(scores.len())), grid, until)
 }
 
 /// Mean and band over the curves of several seeds, at every frame where at least one has a value.

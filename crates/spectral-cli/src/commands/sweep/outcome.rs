@@ -2,7 +2,7 @@
 
 use crate::table::{Table, count, number};
 use serde_json::{Map, Value, json};
-use spectral_report::stats::cautious_difference;
+use spectral_report::stats::{cautious_difference, tied};
 use spectral_report::{ReportSummary, Row, SweepFigure, SweepLine, SweepPoint, csv_field};
 use spectral_train::experiment::{Sweep, Variant};
 use spectral_train::plan::Plan;
@@ -35,7 +35,9 @@ impl Entry<'_> {
 /// The best variant of an agent, and how it compares with the agent's others.
 struct Best<'a> {
     entry: &'a Entry<'a>,
-    /// Those from which it cannot be told apart.
+    /// Those with the same mean.
+    tied: Vec<&'a Entry<'a>>,
+    /// Those below from which it cannot be told apart.
     level: Vec<&'a Entry<'a>>,
     /// Whether there are others with scores.
     others: bool,
@@ -125,13 +127,23 @@ impl<'a> Outcome<'a> {
             1 => "1 seed".to_string(),
             n => format!("{n} seeds"),
         };
-        let head = format!("{}: {} has the highest mean, {mean} with {seeds}", variant.agent, words(variant));
+        let shared = !best.tied.is_empty();
+        let head = if shared {
+            let first = std::iter::once(best.entry).chain(best.tied.iter().copied());
+            let all: Vec<String> = first.map(|entry| words(entry.variant)).collect();
+            format!("{}: {} share the highest mean, {mean}", variant.agent, joined(&all))
+        } else {
+            format!("{}: {} has the highest mean, {mean} with {seeds}", variant.agent, words(variant))
+        };
         if !best.others {
             return format!(
                 "{}: {} has a mean of {mean} with {seeds}; there is no other to compare.",
                 variant.agent,
                 words(variant)
             );
+        }
+        if best.level.is_empty() && shared {
+            return format!("{head}. With more seeds one of them may lead.");
         }
         if best.level.is_empty() {
             return format!(
@@ -150,7 +162,8 @@ impl<'a> Outcome<'a> {
             false => format!("the {:.0}% interval of the difference holds zero", 100.0 * LEVEL),
         };
         format!(
-            "{head}, but these seeds cannot tell it apart from: {named} ({why}). With more seeds another one may lead."
+            "{head}, but these seeds cannot tell {} apart from: {named} ({why}). With more seeds another one may lead.",
+            if shared { "them" } else { "it" }
         )
     }
 
@@ -160,10 +173,14 @@ impl<'a> Outcome<'a> {
         for entry in self.entries.iter().filter(|entry| entry.mean().is_some()) {
             let Some(of_agent) = best.iter_mut().find(|best| best.entry.variant.agent == entry.variant.agent)
             else {
-                best.push(Best { entry, level: Vec::new(), others: false });
+                best.push(Best { entry, tied: Vec::new(), level: Vec::new(), others: false });
                 continue;
             };
             of_agent.others = true;
+            if of_agent.entry.mean().zip(entry.mean()).is_some_and(|(best, mean)| tied(best, mean)) {
+                of_agent.tied.push(entry);
+                continue;
+            }
             let difference = cautious_difference(of_agent.entry.per_seed(), entry.per_seed(), LEVEL);
             if difference.is_none_or(|interval| interval.low <= 0.0) {
                 of_agent.level.push(entry);
@@ -184,7 +201,8 @@ impl<'a> Outcome<'a> {
             })
         };
         let best = |best: &Best<'_>| {
-            let level: Vec<&str> = best.level.iter().map(|entry| entry.variant.name.as_str()).collect();
+            let level = best.tied.iter().chain(&best.level);
+            let level: Vec<&str> = level.map(|entry| entry.variant.name.as_str()).collect();
             let clear = best.others && level.is_empty();
             json!({
                 "agent": best.entry.variant.agent, "variant": best.entry.variant.name, "mean": best.entry.mean(),
@@ -251,9 +269,14 @@ fn some(items: &[String]) -> String {
     if items.len() > NAMED {
         named.push(format!("{} more", items.len() - NAMED));
     }
-    match named.as_slice() {
+    joined(&named)
+}
+
+/// A list of items that may hold commas.
+fn joined(items: &[String]) -> String {
+    match items {
         [init @ .., last] if !init.is_empty() => format!("{}; and {last}", init.join("; ")),
-        _ => named.concat(),
+        _ => items.concat(),
     }
 }
 
