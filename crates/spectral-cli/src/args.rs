@@ -326,7 +326,7 @@ pub struct ReportArgs {
     /// Run directories, or folders that hold them
     #[arg(required = true)]
     pub runs: Vec<PathBuf>,
-    /// The folder for the report [default: `report` inside the first of them]
+    /// The folder for the report [default: `report` inside the first of them; with --at-frames N, `report-at-N`]
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// The report's title [default: the experiment's, or "Training report"]

@@ -32,6 +32,18 @@ fn every_table_is_valid_json_on_demand() {
     }
 }
 
+/// A report of a run's beginning lies beside the one of the whole run.
+#[test]
+fn a_report_at_some_frame_overwrites_no_other() {
+    let place = Place::new();
+    place.train("--frames 2500 --out run").code(0);
+    place.run("report run").code(0);
+    let whole = std::fs::read(place.path("run/report/report.html")).unwrap();
+    place.run("report run --at-frames 2000").code(0);
+    assert!(place.path("run/report-at-2000/report.html").exists());
+    assert!(std::fs::read(place.path("run/report/report.html")).unwrap() == whole);
+}
+
 #[test]
 fn decompose_draws_figure_2() {
     let place = Place::new();
