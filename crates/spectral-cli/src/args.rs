@@ -378,7 +378,7 @@ pub struct ReproduceArgs {
     /// Train nothing: draw what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// Seconds of trial training from which the expected time is estimated; 0 skips the trial
+    /// At most so many seconds of trial training from which the expected time is estimated; 0 skips the trial
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
     #[command(flatten)]
@@ -428,7 +428,7 @@ pub struct SweepArgs {
     /// Train nothing: report what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// Seconds of trial training from which the expected time is estimated; 0 skips the trial
+    /// At most so many seconds of trial training from which the expected time is estimated; 0 skips the trial
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
     #[command(flatten)]
