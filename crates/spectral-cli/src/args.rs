@@ -326,7 +326,7 @@ pub struct ReportArgs {
     /// Run directories, or folders that hold them
     #[arg(required = true)]
     pub runs: Vec<PathBuf>,
-    /// The folder for the report [default: `report` inside the first of them]
+    /// The folder for the report [default: `report` inside the first of them; with --at-frames N, `report-at-N`]
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// The report's title [default: the experiment's, or "Training report"]
@@ -378,7 +378,7 @@ pub struct ReproduceArgs {
     /// Train nothing: draw what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// Seconds of trial training from which the expected time is estimated; 0 skips the trial
+    /// At most so many seconds of trial training from which the expected time is estimated; 0 skips the trial
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
     #[command(flatten)]
@@ -428,7 +428,7 @@ pub struct SweepArgs {
     /// Train nothing: report what there is
     #[arg(long, conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// Seconds of trial training from which the expected time is estimated; 0 skips the trial
+    /// At most so many seconds of trial training from which the expected time is estimated; 0 skips the trial
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub calibrate: f64,
     #[command(flatten)]

@@ -18,6 +18,7 @@ mod event_stream;
 mod failure;
 mod film;
 mod half_blocks;
+mod hint;
 mod output;
 mod progress;
 mod signals;
@@ -55,6 +56,9 @@ pub fn run(registry: &Registry, arguments: impl IntoIterator<Item: Into<OsString
         Err(message) => {
             // Help and version go to standard output and are no mistake; nobody can be told if printing fails.
             let _ = message.print();
+            if let Some(hint) = hint::hint(&message, registry) {
+                output::note!("\nhint: {hint}");
+            }
             return u8::try_from(message.exit_code()).unwrap_or(2);
         }
     };

@@ -38,6 +38,19 @@ fn missing_roms_are_named_with_the_command_that_mends_it() {
     std::fs::write(place.path("notes.txt"), "no ROM").unwrap();
     run("roms install --from notes.txt").code(3).says(&["notes.txt"]);
     assert!(!place.path("runs").exists(), "a run that cannot start leaves nothing");
+    // A plan is worth reading without them.
+    let plan = run("reproduce fig3 --dry-run").code(0).says(&["spectral roms install"]);
+    for words in
+        ["5 seeds × 200,000,000 frames", "to train", " runs)", "ROMs for exponential-pong", "memory "]
+    {
+        assert!(plan.out.contains(words), "{words}: {}", plan.out);
+    }
+    let plan = run("reproduce fig3 --dry-run --json").code(0).json();
+    assert_eq!(plan["frames"].as_u64(), plan["runs"].as_u64().map(|runs| runs * 200_000_000));
+    assert!(plan["missing_roms_for"].as_array().is_some_and(|tasks| !tasks.is_empty()), "{plan}");
+    assert!(plan["memory_bytes"].is_null() && plan["disk_bytes"].is_null(), "{plan}");
+    run("reproduce fig3 --calibrate 0").code(3).says(&["spectral roms install"]);
+    assert!(!place.path("reproduce").exists(), "a plan leaves nothing");
 }
 
 /// A few hundred frames of real games, with the ROMs of the ale-py package.

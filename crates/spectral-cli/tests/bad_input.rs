@@ -22,6 +22,13 @@ fn unknown_names_are_answered_with_the_nearest() {
         ("train --task pong-mini --set codec=spectra", &["codec", "name another agent"]),
         ("train --task pong-mini --set observation=plane", &["observation", "planes"]),
         ("tran --task pong-mini", &["train"]),
+        ("train --task pong-mini --lr 1e-4", &["`--set learning_rate=…`"]),
+        ("train --task pong-mini --gamma 0.9", &["`--set discount=…`"]),
+        ("train --env pong-mini", &["`--task NAME`"]),
+        ("train pong-mini", &["`--task pong-mini`"]),
+        ("train --task pong-mini --agents spectral clipped", &["`--agents spectral,clipped`"]),
+        ("train --task CartPole-v1", &["Python package", "spectral_rl.SpectralDQN(\"CartPole-v1\")"]),
+        ("train --task xylophones", &["exponential-pong-mini", "more (`spectral tasks`"]),
         ("train --taks pong-mini", &["--task"]),
     ] {
         place.run(arguments).code(2).says(words);
@@ -155,10 +162,12 @@ fn folders_that_are_no_runs_are_named_and_left_alone() {
     std::fs::write(place.path("thesis/chapter.tex"), "years of work").unwrap();
     std::fs::write(place.path("file"), "no folder").unwrap();
     let before = snapshot(place.0.path());
-    place.train("--frames 300 --out thesis").code(2).says(&["thesis exists already", "--out"]);
+    let ran = place.train("--frames 300 --out thesis").code(2);
+    let ran = ran.says(&["thesis exists already", "--out", "other files"]);
+    assert!(!ran.err.contains("resume") && !ran.err.contains("memory"), "no plan, no run: {}", ran.err);
     place.run("demo --out thesis").code(2).says(&["thesis exists already"]);
-    let ran = place.train("--frames 300 --out file");
-    assert!(ran.code == Some(2) || ran.code == Some(3), "{ran:?}");
+    let ran = place.train("--frames 300 --out file").code(2).says(&["file exists already", "no folder"]);
+    assert!(!ran.err.contains("memory"), "it is refused before the plan: {}", ran.err);
     for command in ["resume", "eval", "report"] {
         for folder in ["thesis", "absent", "file"] {
             let ran = place.run(&format!("{command} {folder}"));
@@ -167,6 +176,16 @@ fn folders_that_are_no_runs_are_named_and_left_alone() {
         }
     }
     assert_same(&snapshot(place.0.path()), &before);
+
+    // A folder of runs is none, but has some.
+    place.train("--frames 300 --out runs/one").code(0);
+    for command in ["eval", "resume", "play --run"] {
+        place
+            .run(&format!("{command} runs"))
+            .code(2)
+            .says(&["not a run directory, but holds some: runs/one"]);
+    }
+    place.run("eval runs/one --model best").code(2).says(&["50,000 frames or more", "--set eval_every=N"]);
 
     // Nor is a run trained over.
     place.train("--frames 300 --out run").code(0);

@@ -32,6 +32,18 @@ fn every_table_is_valid_json_on_demand() {
     }
 }
 
+/// A report of a run's beginning lies beside the one of the whole run.
+#[test]
+fn a_report_at_some_frame_overwrites_no_other() {
+    let place = Place::new();
+    place.train("--frames 2500 --out run").code(0);
+    place.run("report run").code(0);
+    let whole = std::fs::read(place.path("run/report/report.html")).unwrap();
+    place.run("report run --at-frames 2000").code(0);
+    assert!(place.path("run/report-at-2000/report.html").exists());
+    assert!(std::fs::read(place.path("run/report/report.html")).unwrap() == whole);
+}
+
 #[test]
 fn decompose_draws_figure_2() {
     let place = Place::new();
@@ -268,8 +280,8 @@ fn a_terminal_gets_lines_that_fit() {
             return skipped("no `script` command, so the bars were not looked at");
         };
         // Every bar has a line of its own, and no part of one is left anywhere.
-        let notes =
-            lines.iter().position(|line| line.starts_with("trains on")).expect("the plan's last line");
+        // The note that the run is short is the last line of its plan that is there on every machine.
+        let notes = lines.iter().position(|line| line.starts_with("note:")).expect("the plan's last line");
         let bars: Vec<&String> = lines[notes..].iter().filter(|line| line.starts_with("  ")).collect();
         assert_eq!(bars.len(), if alone { 13 } else { 5 }, "{columns} × {rows}: {lines:#?}");
         assert!(bars.iter().all(|line| line.chars().count() < columns), "{columns} × {rows}: {bars:#?}");

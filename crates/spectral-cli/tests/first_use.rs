@@ -18,7 +18,7 @@ fn a_run_that_is_too_short_to_learn_says_so() {
     let plan =
         |arguments: &str| place.run(&format!("train --task catch-scale --dry-run {arguments}")).code(0);
     plan("--agents spectral,clipped --seeds 2 --frames 15000").says(&[
-        "4 agents, 15,000 frames each",
+        "2 agents × 2 seeds, 15,000 frames each",
         "6,500 updates each; exploration ends at ε = 0.571",
         "still take 57% of the actions at random",
         "--frames 64_000 or more",
@@ -26,8 +26,12 @@ fn a_run_that_is_too_short_to_learn_says_so() {
     plan("--frames 1500").says(&["1 agent, 1,500 frames each", "nothing will be learned"]);
     let long = plan("");
     assert!(!long.err.contains("short run") && !long.err.contains("nothing will be learned"), "{}", long.err);
-    // Whether there is a GPU was not looked at, so nothing is said about one that is there.
+    // Whether there is a GPU was not asked, so nothing is said of one that may be there, and nothing at all where there can be none.
     assert!(!long.err.contains("faster there"), "{}", long.err);
+    let driver = ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"];
+    if cfg!(target_os = "linux") && !driver.iter().any(|file| std::path::Path::new(file).exists()) {
+        assert!(!long.err.contains("GPU"), "{}", long.err);
+    }
 }
 
 #[test]
@@ -203,6 +207,28 @@ fn a_log_ends_with_scores() {
     assert!(line.contains("; scores spectral ") && line.contains(", popart "), "{line}");
 }
 
+/// The end of `train --json`, the log and `status` tell one score: the mean of the last twenty episodes, of a resumed run too.
+#[test]
+fn a_finished_run_has_one_score_everywhere() {
+    let place = Place::new();
+    // Of so many episodes that the older ones do not count.
+    let small =
+        "--set hidden=8 --set batch=4 --set replay=100 --set update_period=64 --set checkpoint_seconds=1000";
+    place.run(&format!("train --task catch-scale --frames 2000 {small} --out run")).code(0);
+    for command in ["resume run --frames 6000 --json", "resume run --frames 6050 --json"] {
+        let ran = place.run(command).code(0);
+        let end: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+        let table = std::fs::read_to_string(place.path("run/agents/spectral-s1/episodes.csv")).unwrap();
+        let scores: Vec<f64> =
+            table.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().parse().unwrap()).collect();
+        assert!(scores.len() > 40, "{} episodes", scores.len());
+        let mean = scores[scores.len() - 20..].iter().sum::<f64>() / 20.0;
+        assert_eq!(end["agents"][0]["score"].as_f64(), Some(mean), "{command}");
+        let status = place.run("status run --json").code(0).json();
+        assert_eq!(status[0]["agents"][0]["score"].as_f64(), Some(mean), "{command}");
+    }
+}
+
 #[test]
 fn a_run_at_its_end_is_not_resumed_in_words() {
     let place = Place::new();
@@ -211,6 +237,7 @@ fn a_run_at_its_end_is_not_resumed_in_words() {
     let ran = place.run("resume run").code(0);
     let ran = ran.says(&["at its planned end of 600 frames already", "spectral resume run --frames N"]);
     assert!(!ran.err.contains("resuming") && !ran.err.contains("done after"), "{}", ran.err);
+    assert!(!ran.err.contains("trains on"), "nothing trains: {}", ran.err);
     assert_same(&results(&place.path("run")), &before);
 }
 
@@ -236,4 +263,23 @@ fn a_folder_whose_name_is_no_text_is_trained_and_reported() {
     );
     run("status");
     run("eval --episodes 1");
+}
+
+/// A demo that was killed at its first moment left a folder with a lock and half a file: the same command begins again.
+#[test]
+fn a_demo_that_was_killed_at_once_begins_again() {
+    let place = Place::new();
+    let half = place.path("demo/exponential-pong-mini");
+    let demo = "demo --frames 600 --seeds 1 --set hidden=8 --set batch=4 --set log_frames=200";
+    std::fs::create_dir_all(&half).unwrap();
+    std::fs::write(half.join(".lock"), "").unwrap();
+    std::fs::write(half.join(".run.toml.spectral-tmp-1-0-0"), "task = ").unwrap();
+    place.run(demo).code(0);
+    assert!(half.join("run.toml").exists() && place.path("demo/report/report.html").exists());
+    // What is somebody else's is not.
+    std::fs::create_dir_all(place.path("mine/exponential-pong-mini")).unwrap();
+    std::fs::write(place.path("mine/exponential-pong-mini/notes.txt"), "years of work").unwrap();
+    place.run(&format!("{demo} --out mine")).code(2).says(&["mine exists already"]);
+    std::fs::write(place.path("file"), "no folder").unwrap();
+    place.run(&format!("{demo} --out file")).code(2).says(&["file exists already"]);
 }

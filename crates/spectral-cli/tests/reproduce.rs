@@ -150,6 +150,12 @@ fn a_dry_run_says_what_it_would_cost_and_touches_nothing() {
     assert!(plan["memory_bytes"].as_u64().is_some_and(|b| b > 100_000), "{plan}");
     assert!(plan["disk_bytes"].as_u64().is_some_and(|b| b > 100_000), "{plan}");
     assert!(!place.path("out").exists(), "the trial leaves nothing");
+    place.run("reproduce tiny.toml --calibrate 2 --out of/figures/out --dry-run").code(0);
+    assert!(!place.path("of").exists(), "nor the folders around it");
+    // What takes less than its trial is not tried for so long: ten minutes of trial end in seconds.
+    let plan = place.run("reproduce tiny.toml --calibrate 600 --out out --dry-run").code(0).out;
+    let tried = plan.split("by a trial of ").nth(1).unwrap_or_else(|| panic!("no trial: {plan}"));
+    assert!(!tried.contains("min"), "{plan}");
     place.run(&call("--seeds 1")).code(0);
     let done = place.run(&call("--seeds 1 --dry-run")).code(0);
     assert!(done.out.contains("nothing to train"), "{}", done.out);

@@ -42,7 +42,18 @@ fn a_run_is_followed_from_its_start_to_its_end() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(status()["state"], "killed");
-    place.run("status run").code(0).says(&["ended without a word", "spectral resume run"]);
+    place.run("status run").code(0).says(&["ended before it could save", "spectral resume run"]);
+}
+
+/// Nothing says both that there is no checkpoint and that the run goes on from one.
+#[test]
+fn a_run_without_a_checkpoint_goes_on_from_its_start() {
+    let place = Place::new();
+    place.train("--frames 600 --out run").code(0);
+    std::fs::remove_dir_all(place.path("run/checkpoints")).unwrap();
+    std::fs::remove_file(place.path("run/state.toml")).unwrap();
+    let ran = place.run("status run").code(0).says(&["spectral resume run", "goes on from the start"]);
+    assert!(ran.out.contains("killed") && ran.out.contains("no checkpoint was written"), "{}", ran.out);
 }
 
 #[test]

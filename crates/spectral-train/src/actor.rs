@@ -9,10 +9,12 @@ use crate::evaluations::{Evaluations, Saved};
 use crate::events::{Event, Events};
 use crate::frozen_games::{Request, Row};
 use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
-use crate::metrics_writer::{Episode, MetricsWriter, RecordedFiles};
+use crate::metrics_writer::{EPISODES, Episode, MetricsWriter, RecordedFiles};
 use crate::plan::{AgentPlan, MAX_FRAMES, Plan};
+use crate::recent::RecentScores;
 use crate::recipe::Anchor;
 use crate::resolve::ResolvedRun;
+use crate::run_status::last_rows;
 use crate::store::{Field, StoreError};
 use crate::table_sums::TableSum;
 use spectral_agent::codecs::Codec;
@@ -37,6 +39,8 @@ pub struct Actor {
     codec: Arc<dyn Codec>,
     clock: Clock,
     counters: Counters,
+    /// Scores of its last episodes. A restored agent finds them in its table of episodes.
+    recent: RecentScores,
     /// The environment's random numbers for the current step.
     chance: Stream,
     /// The legal actions of the current step, if the task says which they are.
@@ -80,8 +84,8 @@ struct Counters {
     episode_score: f64,
     /// In the current logging interval: number of episodes, sum of returns, sum of scores.
     interval: [f64; 3],
-    /// A moving average of scores for display. It is not logged.
-    recent_score: f64,
+    /// A moving average of scores. Only checkpoints have it, which versions that show it may read.
+    smoothed_score: f64,
     /// The step at which replay was last empty: 0, or the step at which a light checkpoint was resumed.
     emptied: u64,
     /// Steps at which the run was resumed in the middle of an episode of a task that cannot be saved.
@@ -126,6 +130,7 @@ impl Actor {
             codec,
             clock: Clock::new(&run.plan, agent, env.spec().frames_per_step),
             counters: Counters { fresh: true, ..Counters::default() },
+            recent: RecentScores::default(),
             chance: Stream::new(agent.seed, Purpose::Environment, 0),
             legal: None,
             files: Files::Closed,
@@ -170,6 +175,8 @@ impl Actor {
         if let Files::Recorded(recorded) = &self.files {
             let writer = MetricsWriter::resume(folder, &columns(learner), recorded, fence)?;
             self.files = Files::Open(Box::new(writer));
+            let episodes = last_rows(&folder.join(EPISODES), ["frame", "score"])?;
+            self.recent = episodes.into_iter().map(|[_, score]| score).collect();
             self.evaluations.as_mut().map_or(Ok(()), |evaluations| evaluations.open_files(folder))?;
         }
         Ok(())
@@ -344,7 +351,8 @@ impl Actor {
         };
         c.interval = [c.interval[0] + 1.0, c.interval[1] + episode.sum, c.interval[2] + episode.score];
         let rate = (1.0 / c.episodes as f64).max(0.05);
-        c.recent_score += rate * (episode.score - c.recent_score);
+        c.smoothed_score += rate * (episode.score - c.smoothed_score);
+        self.recent.push(episode.score);
         (c.episode_steps, c.episode_return, c.episode_score) = (0, 0.0, 0.0);
         if let Some((agent, events)) = &self.events {
             events.push(Event::Episode { agent: *agent, episode });
@@ -480,9 +488,9 @@ impl Actor {
         self.stopped.as_deref()
     }
 
-    /// The mean score of about the last twenty episodes, once there is one.
+    /// The mean score of the last twenty episodes, once there is one.
     pub fn recent_score(&self) -> Option<f64> {
-        (self.counters.episodes > 0).then_some(self.counters.recent_score)
+        self.recent.mean()
     }
 
     /// The number of rewards beyond the codec's capacity.
@@ -590,7 +598,7 @@ impl Counters {
         out.u64s(&counts);
         out.bool(self.fresh);
         out.u8(self.player_score);
-        out.f64s(&[self.episode_return, self.episode_score, self.recent_score]);
+        out.f64s(&[self.episode_return, self.episode_score, self.smoothed_score]);
         out.f64s(&self.interval);
     }
 
@@ -609,7 +617,7 @@ impl Counters {
             _ => return Err(foreign()),
         };
         let (fresh, player_score) = (from.bool()?, from.u8()?);
-        let &[episode_return, episode_score, recent_score] = from.f64s()?.as_slice() else {
+        let &[episode_return, episode_score, smoothed_score] = from.f64s()?.as_slice() else {
             return Err(foreign());
         };
         let interval = from.f64s()?.try_into().map_err(|_| foreign())?;
@@ -623,7 +631,7 @@ impl Counters {
             episode_return,
             episode_score,
             interval,
-            recent_score,
+            smoothed_score,
             emptied,
             seams,
         })

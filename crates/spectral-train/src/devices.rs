@@ -226,12 +226,18 @@ fn large_enough(parts: Parts<'_>) -> Result<Result<(), String>, TrainError> {
     let network = architecture(&agent.settings, parts.task, codec.as_ref())?;
     let small = network.flops_step(agent.settings.batch) < MIN_OPERATIONS;
     Ok(if small {
-        // Whether there is a GPU is not known here: to look for one takes longer than to plan such a run.
+        // Whether there is a GPU that works is not known here: to ask for one takes longer than to plan such a run.
         Err("a GPU would train networks as small as these no faster (--device cuda uses one all the same)"
             .into())
     } else {
         Ok(())
     })
+}
+
+/// Whether the system has the files of a GPU's driver; where this is not known, it may.
+fn may_have_gpu() -> bool {
+    let files = ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"];
+    !cfg!(target_os = "linux") || files.iter().any(|file| std::path::Path::new(file).exists())
 }
 
 /// What a plan trains on, and what to tell the user about it.
@@ -252,6 +258,12 @@ pub(crate) fn choose(parts: Parts<'_>) -> Result<(Chosen, Option<String>), Train
         }
         DeviceChoice::Cuda(number) => Ok((gpu(number)?, None)),
         DeviceChoice::Auto if cfg!(not(feature = "cuda")) => Ok((Chosen::Cpu, None)),
+        // Of a GPU that would not help anyway, nothing is said where there can be none.
+        DeviceChoice::Auto
+            if large_enough(parts)?.is_err() && *parts.place == Place::Here && !may_have_gpu() =>
+        {
+            Ok((Chosen::Cpu, None))
+        }
         DeviceChoice::Auto => match large_enough(parts)?.and_then(|()| gpu(0).map_err(|e| e.to_string())) {
             Ok(chosen) => {
                 let note = format!("trains on {}", chosen.name(plan.run.precision));

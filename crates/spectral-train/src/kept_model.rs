@@ -89,11 +89,11 @@ impl KeptModel {
         let why = match choice {
             ModelChoice::Last => return crate::eval::no_model(dir, id),
             ModelChoice::Best if !run.plan.run.evaluates() => {
-                "its run plays no frozen games, which would tell (eval_every)"
+                "frozen games choose it, and this run has none; that needs a run of 50,000 frames or more, or --set eval_every=N"
             }
             ModelChoice::Best => "no frozen games have been played yet",
             ModelChoice::Average if run.plan.agents[agent].settings.average == 0 => {
-                "its run keeps no mean of the weights (average)"
+                "its run keeps no mean of the weights; that needs --set average=N"
             }
             ModelChoice::Average => {
                 "there is none before the first checkpoint that follows an update and a refresh"

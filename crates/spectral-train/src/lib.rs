@@ -36,6 +36,7 @@ pub mod policy;
 pub mod population;
 pub mod presets;
 pub mod prospect;
+mod recent;
 mod recipe;
 pub mod registry;
 pub mod resolve;

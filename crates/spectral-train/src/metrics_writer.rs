@@ -8,7 +8,7 @@ use spectral_agent::diagnostics::ScoreError;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use std::path::Path;
 
-const EPISODES: &str = "episodes.csv";
+pub(crate) const EPISODES: &str = "episodes.csv";
 const METRICS: &str = "metrics.csv";
 const TD_ERROR: &str = "td_error.csv";
 /// New columns come last: the table of a run that an older version began keeps its columns.

@@ -105,7 +105,29 @@ impl Registry {
     /// The task of this name.
     pub fn task(&self, name: &str) -> Result<&TaskEntry, TrainError> {
         let known = self.tasks.iter().find(|task| task.name() == name);
-        known.ok_or_else(|| unknown("task", name, self.tasks.iter().map(TaskEntry::name)))
+        known.ok_or_else(|| self.unknown_task(name))
+    }
+
+    /// There are too many tasks to list them all to somebody who mistyped one.
+    fn unknown_task(&self, name: &str) -> TrainError {
+        const LISTED: usize = 8;
+        let names = || self.tasks.iter().map(TaskEntry::name);
+        if is_gymnasium_id(name) {
+            return TrainError::Usage(format!(
+                "there is no task '{name}' here; if it is one of Gymnasium's, the Python package trains it: \
+                 spectral_rl.SpectralDQN(\"{name}\") (`spectral tasks` lists those of this command)"
+            ));
+        }
+        let count = names().count();
+        if nearest(name, names()).is_some() || count <= LISTED {
+            return unknown("task", name, names());
+        }
+        let some: Vec<&str> = names().take(LISTED).collect();
+        TrainError::Usage(format!(
+            "there is no task '{name}'; there are {} and {} more (`spectral tasks` lists them)",
+            some.join(", "),
+            count - LISTED
+        ))
     }
 
     /// The codec of this name.
@@ -197,6 +219,12 @@ pub fn unknown<'a>(what: &str, word: &str, valid: impl Iterator<Item = &'a str> 
         None => format!("there are {}", valid.collect::<Vec<_>>().join(", ")),
     };
     TrainError::Usage(format!("there is no {what} '{word}'; {hint}"))
+}
+
+/// Whether a name ends in a version as ids of Gymnasium do: -v and a number.
+fn is_gymnasium_id(name: &str) -> bool {
+    let version = name.rsplit_once("-v").map(|(_, version)| version);
+    version.is_some_and(|version| !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]

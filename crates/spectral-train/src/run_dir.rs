@@ -8,6 +8,7 @@ use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
+use crate::run_status::find_runs;
 use crate::store::{
     StoreError, check_seal, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, seal,
     seal_like, sweep_temporaries,
@@ -59,6 +60,9 @@ pub struct AgentState {
 /// A file that leads to the run's live page while there is one.
 pub const LIVE_FILE: &str = "live.html";
 
+/// Runs inside of a folder that is none, as an error names them.
+const NAMED: usize = 8;
+
 /// A run's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
@@ -97,25 +101,38 @@ impl RunDir {
         Ok((dir, lock))
     }
 
-    /// Refuses a folder that holds something already. Locks, claims and what a killed process left half-written do not count, nor does
-    /// what an NFS client keeps under a name of its own because a process, perhaps this one, has a removed file open.
-    fn check_free(path: &Path) -> Result<(), TrainError> {
+    /// Refuses a folder that holds something already, or a path that is no folder.
+    pub fn check_free(path: &Path) -> Result<(), TrainError> {
+        let taken = |then: &str| {
+            let path = path.display();
+            TrainError::Usage(format!("{path} exists already and is left as it is; give another --out{then}"))
+        };
+        match Self::is_free(path) {
+            Ok(true) => Ok(()),
+            Ok(false) if path.join("run.toml").exists() => {
+                Err(taken(&format!(", or continue it with `spectral resume {}`", path.display())))
+            }
+            Ok(false) => Err(taken(": it holds other files")),
+            Err(e) if e.kind() == ErrorKind::NotADirectory => Err(taken(": it is no folder")),
+            Err(e) => Err(StoreError::io(path, "read", e).into()),
+        }
+    }
+
+    /// Whether a folder holds nothing of its user's, or is not there. Locks, claims and what a killed process left half-written do not
+    /// count, nor does what an NFS client keeps under a name of its own because a process, perhaps this one, has a removed file open.
+    pub fn is_free(path: &Path) -> std::io::Result<bool> {
         let removed = |name: &str| name.starts_with(".nfs");
         let counts = |name: &str| !claim::is_part_of(name) && !is_temporary(name) && !removed(name);
-        let failed = |e| StoreError::io(path, "read", e);
         let entries = match disk::read_dir(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(failed)?,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(true),
+            entries => entries?,
         };
         for entry in entries {
-            if counts(&entry.map_err(failed)?.file_name().to_string_lossy()) {
-                return Err(TrainError::Usage(format!(
-                    "{0} exists already and is left as it is; give another --out, or continue it with `spectral resume {0}`",
-                    path.display()
-                )));
+            if counts(&entry?.file_name().to_string_lossy()) {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes the run for this process alone, for as long as the lock is kept, and makes its folders. [`TrainError::Busy`] if another
@@ -181,8 +198,18 @@ impl RunDir {
     pub fn open(path: &Path, registry: &Registry) -> Result<(Self, RunFile), TrainError> {
         let file = path.join("run.toml");
         let text = read_text(&file).map_err(|e| {
-            let text =
+            let mut text =
                 format!("{} is not a run directory: cannot read {}: {e}", path.display(), file.display());
+            if let Ok(runs) = find_runs(path) {
+                let some: Vec<String> =
+                    runs.iter().take(NAMED).map(|run| run.display().to_string()).collect();
+                let more = if runs.len() > some.len() { ", …" } else { "" };
+                text = format!(
+                    "{} is not a run directory, but holds some: {}{more}",
+                    path.display(),
+                    some.join(", ")
+                );
+            }
             match e.kind() {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => TrainError::Usage(text),
                 _ => TrainError::Data(text),

@@ -3,6 +3,7 @@
 
 use crate::claim;
 use crate::error::TrainError;
+use crate::recent::RecentScores;
 use crate::store::{StoreError, is_temporary, open_plain, read_text};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -12,8 +13,6 @@ use std::time::SystemTime;
 const DEPTH: usize = 4;
 /// Bytes of a table's end in which its newest rows are.
 const TAIL: u64 = 64 << 10;
-/// Episodes over which a score is the mean, as while a run trains.
-const RECENT: usize = 20;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub enum Standing {
     Finished,
     /// Stopped by its user, with a checkpoint.
     Interrupted,
-    /// Its process ended without a word; what came after the last checkpoint is lost.
+    /// Its process ended before it could save, killed or by an error; what came after the last checkpoint is lost.
     Killed,
     /// Training or killed: nothing tells which.
     Unknown,
@@ -122,10 +121,8 @@ impl RunStatus {
                 }
                 _ => saved,
             };
-            let counted: Vec<f64> =
-                episodes.iter().filter(|row| row[0] <= frames as f64).map(|row| row[1]).collect();
-            let recent = &counted[counted.len().saturating_sub(RECENT)..];
-            let score = (!recent.is_empty()).then(|| recent.iter().sum::<f64>() / recent.len() as f64);
+            let counted = episodes.iter().filter(|row| row[0] <= frames as f64).map(|row| row[1]);
+            let score = counted.collect::<RecentScores>().mean();
             agents.push(AgentStatus {
                 agent: text(entry, "agent").unwrap_or_else(|| id.clone()),
                 id,
@@ -240,8 +237,8 @@ fn entries(table: &toml::Table) -> Vec<&toml::Table> {
 }
 
 /// Two columns of the newest rows of a table, as numbers; rows that lack one are left out, and so is a row that is being written.
-fn last_rows(path: &Path, columns: [&str; 2]) -> Result<Vec<[f64; 2]>, TrainError> {
-    let failed = |e| TrainError::from(StoreError::io(path, "read", e));
+pub(crate) fn last_rows(path: &Path, columns: [&str; 2]) -> Result<Vec<[f64; 2]>, StoreError> {
+    let failed = |e| StoreError::io(path, "read", e);
     let mut file = match open_plain(path) {
         Ok(file) => file,
         // Not begun, or a run that was copied in part.

@@ -53,7 +53,7 @@ and there `spectral watch RUN --port 8123`. Ctrl-C ends it.";
 pub const REPORT: &str = "\
 Examples:
   spectral report runs/2048                      one run directory
-  spectral report runs --at-frames 1000000       all, at their millionth frame
+  spectral report runs --at-frames 1000000       the same, at their millionth frame
   spectral report mine theirs --experiment fig3  is it as the paper says?
 
 One agent trained with two settings is two agents, named by what differs:

@@ -13,6 +13,8 @@ use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
 use spectral_train::run_dir::RunDir;
 use spectral_train::trainer::{Resumption, Trainer};
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Trains, draws and prints. A demo that was interrupted goes on where it stopped.
@@ -77,7 +79,6 @@ fn halves(
     runs: Vec<ResolvedRun>,
     registry: &Registry,
 ) -> Result<Vec<(PathBuf, ResolvedRun, Half)>, Failure> {
-    let occupied = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
     let refused = || {
         Failure::usage(format!(
             "{0} exists already and is left as it is; give another --out, redraw it with `spectral report {0}`, or remove it \
@@ -97,11 +98,18 @@ fn halves(
                 }
             }
             Ok(_) => return Err(refused()),
-            Err(_) => Half::New,
+            // A demo that was killed before its half had a `run.toml` left nothing of worth.
+            Err(_) if RunDir::is_free(&path).unwrap_or(false) => Half::New,
+            Err(_) => return Err(refused()),
         };
         halves.push((path, run, half));
     }
-    if occupied && halves.iter().all(|(_, _, half)| *half == Half::New) {
+    let is_half = |name: &OsStr| halves.iter().any(|(path, _, _)| path.file_name() == Some(name));
+    let foreign = match std::fs::read_dir(out) {
+        Err(e) => e.kind() != ErrorKind::NotFound,
+        Ok(entries) => entries.flatten().any(|entry| !is_half(&entry.file_name())),
+    };
+    if foreign && halves.iter().all(|(_, _, half)| *half == Half::New) {
         return Err(refused());
     }
     Ok(halves)

@@ -6,12 +6,13 @@ use crate::failure::{DATA, Failure, SUCCESS};
 use crate::output::{note, print};
 use spectral_env::{TaskEntry, nearest};
 use spectral_report::{
-    Claim, ReferenceScores, ReportOptions, ReportSummary, Run, agent_names, read_runs, text_table,
-    write_report,
+    Claim, ReferenceScores, ReportError, ReportOptions, ReportSummary, Run, agent_names, read_runs,
+    text_table, write_report,
 };
 use spectral_train::experiment::{Experiment, Overrides};
 use spectral_train::registry::Registry;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 
 /// Draws run directories, and judges an experiment's claims on them if one is named.
 pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
@@ -19,7 +20,7 @@ pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
     let runs = read_runs(&args.runs)?;
     let mut options = ReportOptions {
         title: "Training report".into(),
-        out: args.out.clone().unwrap_or_else(|| args.runs[0].join("report")),
+        out: args.out.clone().unwrap_or_else(|| args.runs[0].join(folder_name(args.at_frames))),
         baseline: Some(args.baseline.clone().unwrap_or_else(|| "spectral".into())),
         at_frames: args.at_frames,
         references: references(registry),
@@ -42,7 +43,26 @@ pub fn run(args: &ReportArgs, registry: &Registry) -> Result<u8, Failure> {
     if let Some(title) = &args.title {
         options.title.clone_from(title);
     }
-    print_summary(&write_report(&runs, &options)?, args.table.json)
+    let summary = write_report(&runs, &options).map_err(|error| {
+        let elsewhere = args.out.is_none() && may_go_elsewhere(&error);
+        let mut failure = Failure::from(error);
+        if elsewhere {
+            failure.text += "\n`--out FOLDER` writes the report elsewhere";
+        }
+        failure
+    })?;
+    print_summary(&summary, args.table.json)
+}
+
+/// A report of all frames is not overwritten by one of fewer.
+fn folder_name(at_frames: Option<u64>) -> String {
+    at_frames.map_or_else(|| "report".into(), |frames| format!("report-at-{frames}"))
+}
+
+/// Whether a report would have been written if it had gone elsewhere: runs are read by many, and written to by one.
+fn may_go_elsewhere(error: &ReportError) -> bool {
+    let ReportError::Io { action, source, .. } = error else { return false };
+    *action != "read" && matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// What random and the best play score on the tasks that know it.
@@ -120,4 +140,21 @@ pub fn print_summary(summary: &ReportSummary, json: bool) -> Result<u8, Failure>
         print(&format!("\n{}\nreport: {}", text_table(summary), summary.html.display()))?;
     }
     Ok(SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_not_be_written_goes_elsewhere() {
+        let error =
+            |action, kind: ErrorKind| ReportError::Io { path: "run".into(), action, source: kind.into() };
+        assert!(may_go_elsewhere(&error("create", ErrorKind::PermissionDenied)));
+        assert!(may_go_elsewhere(&error("write", ErrorKind::ReadOnlyFilesystem)));
+        assert!(!may_go_elsewhere(&error("read", ErrorKind::PermissionDenied)));
+        assert!(!may_go_elsewhere(&error("write", ErrorKind::StorageFull)));
+        assert_eq!(folder_name(None), "report");
+        assert_eq!(folder_name(Some(1_000_000)), "report-at-1000000");
+    }
 }

@@ -60,7 +60,8 @@ fn one_run(run: &RunStatus) -> String {
         Some(last) => {
             format!("last checkpoint {} ago, after {} of training", duration(last.age), duration(run.seconds))
         }
-        None => "no checkpoint yet".into(),
+        None if matches!(run.standing, Standing::Training | Standing::Unknown) => "no checkpoint yet".into(),
+        None => "no checkpoint was written".into(),
     });
     let mut table = Table::new(&["agent", "frames", "score", "frames/s", "left"]);
     let column = |cell: &dyn Fn(&AgentStatus) -> Option<String>| right(run.agents.iter().map(cell).collect());
@@ -106,7 +107,11 @@ fn next_step(run: &RunStatus) -> Option<String> {
         Standing::Finished => format!("`{program} report {path}` draws it"),
         Standing::Interrupted => format!("`{program} resume {path}` goes on"),
         Standing::Killed => {
-            format!("its process ended without a word: `{program} resume {path}` goes on from the last checkpoint")
+            let from = if run.checkpoint.is_some() { "last checkpoint" } else { "start" };
+            format!(
+                "its process ended before it could save, killed or by an error that it has told: `{program} resume {path}` goes on from \
+                 the {from}"
+            )
         }
         Standing::Unknown => {
             "whether a process is at work cannot be told: its lock and its claim were not copied, or are not readable".into()

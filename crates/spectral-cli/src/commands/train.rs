@@ -21,10 +21,12 @@ use spectral_train::devices::DeviceChoice;
 use spectral_train::error::TrainError;
 use spectral_train::experiment::Experiment;
 use spectral_train::machine::{Hardware, human_bytes};
+use spectral_train::plan::Plan;
 use spectral_train::registry::Registry;
 use spectral_train::resolve::ResolvedRun;
-use spectral_train::run_dir::Status;
+use spectral_train::run_dir::{RunDir, Status};
 use spectral_train::trainer::{AgentProgress, Observer, Resumption, Trainer};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -39,6 +41,12 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
         return on_cluster(args, on, &config, registry);
     }
     let run = registry.resolve(&config)?;
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
+    // What can be refused is refused before the plan is shown and the run's folder is made.
+    if !args.dry_run {
+        args.live.live.map_or(Ok(()), check_port)?;
+        RunDir::check_free(&out)?;
+    }
     announce(&run)?;
     if args.dry_run {
         run.notes.iter().for_each(|note| note!("{note}"));
@@ -46,9 +54,6 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
         print(&run.to_toml("(not created)", &command_line(), &hardware))?;
         return Ok(SUCCESS);
     }
-    // What can be refused is refused before the run's folder is made.
-    args.live.live.map_or(Ok(()), check_port)?;
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&run.plan.task));
     let mut trainer = Trainer::create(&out, run, registry, &command_line())?;
     work(&mut trainer, &args.live, How { json: args.table.json, ..How::default() })
 }
@@ -140,13 +145,26 @@ pub fn announce(run: &ResolvedRun) -> Result<(), Failure> {
     note!(
         "{}: {}, {} frames each, protocol {}\n  {}\n  memory {memory}",
         plan.task,
-        plural(plan.agents.len(), "agent"),
+        who(plan),
         count(plan.run.frames),
         plan.run.protocol,
         plan.prospect(),
     );
     plan.too_short().iter().for_each(|caution| note!("note: {caution}"));
     Ok(memory.check()?)
+}
+
+/// Who trains: names of agents, and how often each.
+fn who(plan: &Plan) -> String {
+    let names: BTreeSet<&str> = plan.agents.iter().map(|agent| agent.agent.as_str()).collect();
+    let seeds: BTreeSet<u64> = plan.agents.iter().map(|agent| agent.seed).collect();
+    let agents = plural(names.len(), "agent");
+    match (seeds.len(), names.len() * seeds.len() == plan.agents.len()) {
+        (1, true) => agents,
+        (seeds, true) => format!("{agents} × {}", plural(seeds, "seed")),
+        // A part of an experiment.
+        _ => format!("{agents} in {}", plural(plan.agents.len(), "run")),
+    }
 }
 
 /// Tells two observers.
@@ -179,7 +197,9 @@ pub struct How<'a> {
 pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, Failure> {
     // Before anything is said: who sees the page's address may press Ctrl-C at once.
     trainer.set_control(interrupt().clone());
-    trainer.notes().iter().for_each(|note| note!("{note}"));
+    if !how.ended {
+        trainer.notes().iter().for_each(|note| note!("{note}"));
+    }
     let mut page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
     if let Some(page) = &page {
         note!("live page, for a browser on this machine: {}", page.url());

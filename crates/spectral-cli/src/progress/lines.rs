@@ -156,7 +156,11 @@ pub fn total_line(task: &str, share: f64, pace: Option<(f64, f64)>, width: usize
 
 /// A line of a log: all agents together, and each name's score.
 pub fn log_line(task: &str, share: f64, pace: Option<(f64, f64)>, scores: &[(String, Standing)]) -> String {
-    let mut text = format!("{task}: {}, {}", percent(share).trim_start(), pace_words(pace));
+    let mut text = format!("{task}: {}", percent(share).trim_start());
+    // A run that was over before its speed could be measured is not starting.
+    if pace.is_some() || share < 1.0 {
+        text += &format!(", {}", pace_words(pace));
+    }
     let mut known: Vec<(&str, f64)> =
         scores.iter().filter_map(|(name, standing)| Some((name.as_str(), standing.score?))).collect();
     if !known.is_empty() {

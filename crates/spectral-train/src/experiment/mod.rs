@@ -19,6 +19,7 @@ use crate::error::TrainError;
 use crate::plan::Plan;
 use crate::presets::{self, FIGURES};
 use crate::registry::{Registry, unknown};
+use spectral_env::TaskError;
 use std::path::Path;
 
 /// Keys of an experiment's file that are not settings of its runs.
@@ -147,6 +148,15 @@ impl Experiment {
     pub fn needs_roms(&self, registry: &Registry) -> bool {
         let needs = |plan: &Plan| registry.task(&plan.task).is_ok_and(|task| !task.games().is_empty());
         self.plans.iter().any(needs)
+    }
+
+    /// The tasks that cannot be made here because something of theirs, a ROM, is missing; each with what to do.
+    pub fn missing(&self, registry: &Registry) -> Vec<(String, String)> {
+        let absent = |plan: &Plan| match registry.task(&plan.task).ok()?.make(&plan.task_settings) {
+            Err(TaskError::Missing(why)) => Some((plan.task.clone(), why)),
+            _ => None,
+        };
+        self.plans.iter().filter_map(absent).collect()
     }
 
     /// Runs of one agent with one seed on one task.

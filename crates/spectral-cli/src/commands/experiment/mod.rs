@@ -75,6 +75,15 @@ impl<'a> Making<'a> {
         sweep_trials(self.out);
         let folder = self.runs();
         let index = RunIndex::scan(&folder, registry)?;
+        let missing = if self.dry_run { experiment.missing(registry) } else { Vec::new() };
+        if let Some((_, why)) = missing.first() {
+            // What the tasks need cannot be known, but everything else can.
+            let tasks = missing.iter().map(|(task, _)| task.clone()).collect();
+            let outline = Outline::without_tasks(experiment, &index, tasks);
+            print(&if self.table.json { outline.json() } else { outline.text() })?;
+            note!("\n{why}");
+            return Ok(Made::Planned);
+        }
         let jobs = index.jobs(experiment, registry, &self.limits)?;
         if self.dry_run || !jobs.is_empty() {
             let mut outline = Outline::of(experiment, &index, &jobs);

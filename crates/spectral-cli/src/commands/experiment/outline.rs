@@ -12,9 +12,12 @@ use spectral_train::experiment::{Experiment, Job, RunIndex, Work};
 use spectral_train::machine::human_bytes;
 use spectral_train::registry::Registry;
 use std::path::Path;
+use std::time::Instant;
 
 /// Below this a trial says nothing.
 const SHORTEST_TRIAL: f64 = 0.5;
+/// Seconds of a first look.
+const GLANCE: f64 = 1.0;
 const TRIAL: &str = ".trial-";
 
 /// What there is to say about an experiment's plan.
@@ -25,6 +28,8 @@ pub struct Outline {
     tasks: Vec<TaskOutline>,
     forecast: Forecast,
     begun: usize,
+    /// Tasks of which something, a ROM, is missing here. What the runs need is unknown then.
+    missing: Vec<String>,
     /// Expected seconds, and the seconds of trial behind that.
     seconds: Option<f64>,
     trial: f64,
@@ -66,9 +71,21 @@ impl Outline {
             tasks,
             forecast: Forecast::of(jobs),
             begun: jobs.iter().filter(|job| job.work != Work::Begin).count(),
+            missing: Vec::new(),
             seconds: None,
             trial: 0.0,
         }
+    }
+
+    /// Counts what is there and what is left to train, for an experiment of which these tasks cannot be made here.
+    pub fn without_tasks(experiment: &Experiment, index: &RunIndex, missing: Vec<String>) -> Self {
+        let mut outline = Outline { missing, ..Self::of(experiment, index, &[]) };
+        for task in &outline.tasks {
+            let runs = task.runs - task.there;
+            outline.forecast.runs += runs;
+            outline.forecast.frames += task.frames.saturating_mul(runs as u64);
+        }
+        outline
     }
 
     /// Tries each task's population for its share of some seconds, and estimates how long all will take.
@@ -93,19 +110,32 @@ impl Outline {
         if share < SHORTEST_TRIAL {
             return Ok(());
         }
-        note!("measuring this machine for {} …", duration(seconds));
+        note!("measuring this machine for {} at most …", duration(seconds));
+        let start = Instant::now();
         let mut expected = 0.0;
         for job in tasks {
-            let folder = out.join(format!("{TRIAL}{}", std::process::id()));
-            let rate = calibrate(&job.run, registry, &folder, share, interrupt());
-            // A folder that was made for the trial alone is empty again; one that is in use is left.
-            let _ = std::fs::remove_dir(out);
-            let rate = rate?;
-            let Some(rate) = rate.filter(|_| !interrupt().is_cancelled()) else { return Ok(()) };
             let same = jobs.iter().filter(|other| other.run.plan.task == job.run.plan.task);
-            expected += same.map(|job| job.frames_left as f64).sum::<f64>() / rate;
+            let frames: f64 = same.map(|job| job.frames_left as f64).sum();
+            let mut measured;
+            let mut trial = share.min(GLANCE);
+            loop {
+                measured = rate(job, registry, out, trial)?.map(|rate| frames / rate);
+                if interrupt().is_cancelled() {
+                    return Ok(());
+                }
+                trial = match measured {
+                    _ if trial >= share => break,
+                    // Work that is shorter than its trial is not worth that trial.
+                    Some(seconds) if seconds < share => break,
+                    Some(_) => share,
+                    // Too short a glance to tell.
+                    None => share.min(4.0 * trial),
+                };
+            }
+            let Some(seconds) = measured else { return Ok(()) };
+            expected += seconds;
         }
-        (self.seconds, self.trial) = (Some(expected), seconds);
+        (self.seconds, self.trial) = (Some(expected), start.elapsed().as_secs_f64());
         Ok(())
     }
 
@@ -128,6 +158,16 @@ impl Outline {
             ));
         }
         let f = &self.forecast;
+        if !self.missing.is_empty() && f.runs > 0 {
+            lines.push(format!(
+                "  to train   {} frames at most ({})\n  missing    ROMs for {}\n  memory     unknown without these ROMs, as are \
+                 disk and time",
+                count(f.frames),
+                plural(f.runs, "run"),
+                self.missing.join(", ")
+            ));
+            return lines.join("\n");
+        }
         if f.jobs == 0 {
             lines.push("  nothing to train: everything is there, the report will be drawn".into());
             return lines.join("\n");
@@ -165,11 +205,13 @@ impl Outline {
             })
         };
         let f = &self.forecast;
+        let known = self.missing.is_empty();
         let device = f.memory.as_ref().and_then(|m| m.device.as_ref());
         let plan = json!({
             "figure": self.name, "title": self.title, "paper": self.paper,
             "tasks": self.tasks.iter().map(task).collect::<Vec<_>>(),
-            "populations": f.jobs, "runs": f.runs, "frames": f.frames, "disk_bytes": f.disk, "seconds": self.seconds,
+            "populations": known.then_some(f.jobs), "runs": f.runs, "frames": f.frames,
+            "disk_bytes": known.then_some(f.disk), "seconds": self.seconds, "missing_roms_for": self.missing,
             "memory_bytes": f.memory.as_ref().map(|m| m.needed),
             "memory_available_bytes": f.memory.as_ref().and_then(|m| m.available),
             "device": device.map(|d| &d.name), "device_memory_bytes": device.map(|d| d.needed),
@@ -177,6 +219,18 @@ impl Outline {
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }
+}
+
+/// Frames a second of a job by a trial of so many seconds, which leaves no folder that it made.
+fn rate(job: &Job, registry: &Registry, out: &Path, seconds: f64) -> Result<Option<f64>, Failure> {
+    let made: Vec<&Path> = out.ancestors().take_while(|folder| !folder.exists()).collect();
+    let folder = out.join(format!("{TRIAL}{}", std::process::id()));
+    let rate = calibrate(&job.run, registry, &folder, seconds, interrupt());
+    for folder in made {
+        // One that is in use by now is left.
+        let _ = std::fs::remove_dir(folder);
+    }
+    Ok(rate?)
 }
 
 /// Removes trials that a killed process left; one that is at work, here or on another machine, has its folder.
