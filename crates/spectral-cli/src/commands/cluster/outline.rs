@@ -88,7 +88,9 @@ impl Outline {
             return lines.join("\n");
         }
         let Resources { cpus, gpus, memory } = self.resources;
-        lines.extend(self.kept.iter().map(|setting| format!("  note       runs that go on keep their own {setting}")));
+        lines.extend(
+            self.kept.iter().map(|setting| format!("  note       runs that go on keep their own {setting}")),
+        );
         let gpus = if gpus > 0 { format!("{}, ", plural(gpus, "GPU")) } else { String::new() };
         lines.push(format!("  each gets  {gpus}{}, {}", plural(cpus, "core"), human_bytes(memory)));
         lines.join("\n")
@@ -119,9 +121,8 @@ fn kept(experiment: &Experiment, jobs: &[Job]) -> Vec<String> {
     let mut found = Vec::new();
     for job in jobs.iter().filter(|job| job.work != Work::Begin) {
         let run = &job.run.plan;
-        let asks = |plan: &&Plan| {
-            plan.same_task(run) && plan.agents.iter().any(|agent| run.agents.contains(agent))
-        };
+        let asks =
+            |plan: &&Plan| plan.same_task(run) && plan.agents.iter().any(|agent| run.agents.contains(agent));
         let Some(wanted) = experiment.plans.iter().find(asks) else { continue };
         let (own, wanted) = (run.run.values(), wanted.run.values());
         for key in KEPT {
