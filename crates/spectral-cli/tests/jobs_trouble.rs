@@ -416,9 +416,11 @@ fn the_table_tells_the_jobs_own_work_from_that_of_others() {
     assert!(why.contains("asked to stop, and saved") && why.contains("was cancelled"), "{row}");
     // Somebody goes on with it by hand.
     let other = desk.command(&format!("resume {}", run.display())).spawn().unwrap();
-    wait_until("the other process", || desk.row(&plan)["state"] == "running");
-    let row = desk.row(&plan);
     let who = format!("process {} on this machine", other.id());
+    // Between its lock and its claim, it is at work without a name.
+    wait_until("the other process", || desk.row(&plan)["why"].as_str().unwrap().contains(&who));
+    let row = desk.row(&plan);
+    assert_eq!(row["state"], "running");
     assert_eq!(row["why"], format!("another process works on it: {who}"));
     assert_eq!((&row["where"], &row["frames_per_second"]), (&"".into(), &serde_json::Value::Null), "{row}");
     // The job is started anew, and has a node on which it waits.

@@ -140,7 +140,7 @@ pub fn holder(folder: &Path) -> Option<Holder> {
 
 /// Whether anybody is known to work in a folder or not to, and who.
 fn look(folder: &Path) -> Option<Option<Holder>> {
-    let unknown = || Holder { who: "a process that cannot be read of".into(), claim: String::new() };
+    let unknown = || Holder { who: "a process that has not said who it is".into(), claim: String::new() };
     let file = open_plain(&folder.join(LOCK)).ok();
     let flock = match file.as_ref().map(File::try_lock_shared) {
         Some(Ok(())) => Some(Flock::Held),
