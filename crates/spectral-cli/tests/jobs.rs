@@ -196,9 +196,15 @@ fn what_a_plan_trains_is_not_planned_again() {
     place.run(&format!("{command} --seeds 5,1 --tasks exponential-pong-mini")).code(0).says(&["3 of 6 runs"]);
     // Whoever gave the first one up removes it.
     std::fs::remove_dir_all(&first).unwrap();
+    let before = plans(&place);
     place.run(command).code(0);
-    // The same runs, taken further, wait for those that they go on with.
-    place.run(&format!("{command} --frames 7000")).code(0);
+    let second = plans(&place).into_iter().find(|plan| !before.contains(plan)).expect("a new plan");
+    // The same runs, taken further, would hold a node until this plan has trained them.
+    let further = format!("{command} --frames 7000");
+    let name = second.file_name().unwrap().to_string_lossy().into_owned();
+    place.run(&further).code(2).says(&["spectral-s1 on ponglantis-mini", "is not finished", &name]);
+    job(&place, &second, 0).code(0);
+    place.run(&further).code(0);
 }
 
 #[test]

@@ -58,6 +58,18 @@ impl Desk {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
+    /// Has Slurm's queue say of a plan's only job that it has a node.
+    fn queue_says_running(&self, plan: &Path, array: &str) {
+        let text = format!("[[submission]]\narray = \"{array}\"\nreport = \"\"\njobs = [0]\n");
+        std::fs::write(plan.join("submissions.toml"), text).unwrap();
+        self.program("squeue", &format!("echo '{array}|0|RUNNING|None|n1'"));
+    }
+
+    /// The first row of a plan's table.
+    fn row(&self, plan: &Path) -> serde_json::Value {
+        self.run(&format!("jobs {} --json", plan.display())).json()[0].clone()
+    }
+
     /// A plan of two jobs, not submitted.
     fn plan(&self) -> PathBuf {
         self.run(&train(&format!("{PLANNED} --no-submit"))).code(0);
@@ -314,6 +326,12 @@ fn a_node_that_lacks_a_gpu_is_kept_for_a_while() {
     assert!(child.try_wait().unwrap().is_none() && desk.calls("scontrol").is_empty());
     let status = std::fs::read_to_string(plan.join("status/000.toml")).unwrap();
     assert!(status.contains("state = \"failed\"") && status.contains("turned_away = 1\n"), "{status}");
+    // It is at work on nothing, and says why.
+    desk.queue_says_running(&plan, "5");
+    let row = desk.row(&plan);
+    assert_eq!((&row["state"], &row["frames_per_second"]), (&"running".into(), &serde_json::Value::Null));
+    let why = row["why"].as_str().unwrap();
+    assert!(why.contains("the last attempt: ") && why.contains("cuda"), "{row}");
     // Asked to stop, it does not keep the node any longer.
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(5));
@@ -366,4 +384,121 @@ fn a_job_that_can_write_no_status_is_queued_again_a_few_times() {
     std::fs::remove_file(&status).unwrap();
     attempt("3").code(0);
     assert_eq!(std::fs::read_dir(&status).unwrap().count(), 1);
+}
+
+/// Runs are shared: somebody may have taken one further than a plan has it, or be about to.
+#[test]
+fn a_job_ends_where_its_own_plan_does() {
+    let desk = Desk::new();
+    let plan = |frames: u64| {
+        let arguments = format!("--frames {frames} --device cpu --on slurm --no-submit");
+        desk.run(&train(&arguments)).code(0);
+        let entries = std::fs::read_dir(desk.place.path("cluster/jobs")).unwrap().flatten();
+        let says = format!("frames = {frames}\n");
+        let mut plans = entries.map(|entry| entry.path());
+        plans.find(|plan| std::fs::read_to_string(plan.join("plan.toml")).unwrap().contains(&says)).unwrap()
+    };
+    let (short, run) = (plan(300), |plan: &Path| run_of(plan, 0));
+    let job = |plan: &Path| desk.run(&format!("job run {} 0", plan.display()));
+    job(&short).code(0);
+    // As it is when somebody has begun to take it to 900, and was killed.
+    let middle = plan(600);
+    let file = run(&middle).join("run.toml");
+    let text = unsealed(&std::fs::read_to_string(&file).unwrap());
+    assert!(text.contains("\nframes = 300\n"), "{text}");
+    std::fs::write(&file, text.replace("\nframes = 300\n", "\nframes = 900\n")).unwrap();
+    assert_eq!(desk.row(&short)["state"], "finished");
+    let row = desk.row(&middle);
+    assert_eq!((&row["state"], &row["done"]), (&"not begun".into(), &0.5.into()), "{row}");
+    job(&middle).code(0);
+    assert_eq!(frames(&run(&middle)), 600);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\nframes = 600\n"));
+    // Past both plans, it is finished for both.
+    desk.run(&format!("resume {} --frames 900", run(&middle).display())).code(0);
+    for plan in [&short, &middle] {
+        let row = desk.row(plan);
+        assert_eq!((&row["state"], &row["done"]), (&"finished".into(), &1.0.into()), "{row}");
+        assert!(row["why"].as_str().unwrap().contains("another end by now: 900 frames"), "{row}");
+        job(plan).code(0).says(&["is finished"]);
+    }
+    assert_eq!(frames(&run(&middle)), 900);
+}
+
+/// What an attempt said of itself long ago is not true of whoever works on its run now.
+#[test]
+fn the_table_tells_the_jobs_own_work_from_that_of_others() {
+    let desk = Desk::new();
+    desk.program("scontrol", "echo JobId=5 JobState=COMPLETING Reason=None");
+    desk.run(&train("--frames 1000000000 --set checkpoint_seconds=0.05 --device cpu --on slurm --no-submit"))
+        .code(0);
+    let plan = plan_in(&desk.place.path("cluster"));
+    let mut command = desk.command(&format!("job run {} 0", plan.display()));
+    let job = command.env("SLURM_JOB_ID", "5").spawn().unwrap();
+    let run = run_of(&plan, 0);
+    wait_until("a checkpoint", || run.join("run.toml").exists() && frames(&run) > 0);
+    let row = desk.row(&plan);
+    assert_eq!((&row["state"], &row["why"]), (&"running".into(), &"".into()), "{row}");
+    assert!(row["where"].as_str().unwrap().ends_with("slurm 5"), "{row}");
+    // As `scancel` does it.
+    signal(&job, "TERM");
+    Ran::of(job.wait_with_output().unwrap()).code(130).says(&["Slurm ends this job itself"]);
+    let row = desk.row(&plan);
+    assert_eq!(row["state"], "stopped");
+    let why = row["why"].as_str().unwrap();
+    assert!(why.contains("asked to stop, and saved") && why.contains("was cancelled"), "{row}");
+    // Somebody goes on with it by hand.
+    let other = desk.command(&format!("resume {}", run.display())).spawn().unwrap();
+    let who = format!("process {} on this machine", other.id());
+    // Between its lock and its claim, it is at work without a name.
+    wait_until("the other process", || desk.row(&plan)["why"].as_str().unwrap().contains(&who));
+    let row = desk.row(&plan);
+    assert_eq!(row["state"], "running");
+    assert_eq!(row["why"], format!("another process works on it: {who}"));
+    assert_eq!((&row["where"], &row["frames_per_second"]), (&"".into(), &serde_json::Value::Null), "{row}");
+    // The job is started anew, and has a node on which it waits.
+    desk.queue_says_running(&plan, "17");
+    let row = desk.row(&plan);
+    assert_eq!((&row["state"], &row["where"]), (&"waiting".into(), &"n1 slurm 17_0".into()), "{row}");
+    assert_eq!(row["why"], format!("waits for {who}, which works on its run"));
+    signal(&other, "TERM");
+    Ran::of(other.wait_with_output().unwrap()).code(130);
+}
+
+#[test]
+fn settings_that_a_run_keeps_are_told() {
+    let desk = Desk::new();
+    let planned = |further: &str| {
+        desk.run(&train(&format!("--device cpu --on slurm --set checkpoint_seconds=10 {further}"))).code(0)
+    };
+    desk.run(&train("--device cpu --on slurm --no-submit --frames 300")).code(0);
+    let plan = plan_in(&desk.place.path("cluster"));
+    desk.run(&format!("job run {} 0", plan.display())).code(0);
+    let kept = "runs that go on keep their own checkpoint_seconds = 60";
+    let further = planned("--frames 600 --dry-run").out;
+    assert!(further.contains(kept) && further.matches("keep their own").count() == 1, "{further}");
+    planned("--frames 600 --no-submit").says(&[kept]);
+    let new = planned("--frames 600 --seeds 7..8 --dry-run").out;
+    assert!(!new.contains("keep their own"), "{new}");
+}
+
+#[test]
+fn a_run_is_no_folder_for_plans() {
+    let desk = Desk::new();
+    desk.run(&train("--frames 300 --device cpu --out run")).code(0);
+    let before = snapshot(&desk.place.path("run"));
+    for what in ["--no-submit", "--dry-run"] {
+        let command = train(&format!("--frames 300 --device cpu --on slurm --out run {what}"));
+        desk.run(&command).code(2).says(&["run is a run", "choose another"]);
+    }
+    assert_same(&snapshot(&desk.place.path("run")), &before);
+}
+
+#[test]
+fn a_table_where_slurm_is_missing_says_where_to_ask() {
+    let desk = Desk::new();
+    let plan = desk.plan();
+    desk.queue_says_running(&plan, "17");
+    let mut command = desk.command(&format!("jobs {}", plan.display()));
+    let ran = Ran::of(command.env("PATH", desk.place.path("nowhere")).output().unwrap()).code(0);
+    ran.says(&["the queue was not asked: 'squeue' was not found", "on machines of the Slurm cluster"]);
 }

@@ -18,15 +18,22 @@ impl JobPlan {
         tried.unwrap_or(true) || slurm::submissions(self).map_or(true, |all| !all.is_empty())
     }
 
-    /// Whether a job's run is at its planned end, as its directory says.
+    /// Whether a job's run is at the end that this plan has for it, as its directory says. One that somebody has taken further is
+    /// past it: there, whether its own end is reached is nothing to this plan.
     pub fn is_finished(job: &JobEntry, registry: &Registry) -> Result<bool, TrainError> {
         if !job.run.join("run.toml").exists() {
             return Ok(false);
         }
         let (dir, file) = RunDir::open(&job.run, registry)?;
-        let wanted = file.plan.with(|run| run.frames = run.frames.max(job.frames));
-        Ok(file.plan.fingerprint() == job.fingerprint && dir.finished() && dir.frames_left(&wanted) == 0)
+        Ok(file.plan.fingerprint() == job.fingerprint && is_at_end(&dir, &file.plan, job))
     }
+}
+
+/// Whether a run with this plan of its own is at the end that a job has.
+pub(crate) fn is_at_end(dir: &RunDir, run: &Plan, job: &JobEntry) -> bool {
+    let wanted = run.with(|run| run.frames = job.frames);
+    // At its own end, its models are still to be written.
+    dir.frames_left(&wanted) == 0 && (dir.finished() || run.run.frames > job.frames)
 }
 
 impl NewPlan<'_> {
@@ -41,7 +48,7 @@ impl NewPlan<'_> {
             for job in &plan.jobs {
                 // A plan that is damaged trains nothing, and a run that is damaged says so to whoever trains it.
                 let Ok(other) = plan.settings(job, registry) else { continue };
-                let same = self.jobs.iter().find_map(|new| Some((new, trains_too(new, job, &other)?)));
+                let same = self.jobs.iter().find_map(|new| Some((new, trains_too(new, &other)?)));
                 let Some((new, agent)) = same else { continue };
                 if JobPlan::is_finished(job, registry).unwrap_or(false) {
                     continue;
@@ -58,14 +65,13 @@ impl NewPlan<'_> {
     }
 }
 
-/// An agent that both a new job and one of another plan would train. One that goes on with the other's run, past its end, waits for
-/// it and is no other run.
-fn trains_too(new: &Job, job: &JobEntry, other: &Plan) -> Option<String> {
+/// An agent that both a new job and one of another plan would train, however far: one that is to go on past the other's end would
+/// hold a node until it is reached.
+fn trains_too(new: &Job, other: &Plan) -> Option<String> {
     let plan = &new.run.plan;
-    let further = plan.run.frames > job.frames && job.run.file_name() == new.path.file_name();
     let alike = plan.same_task(other) && plan.run.log_frames == other.run.log_frames;
     let both = plan.agents.iter().find(|agent| other.agents.contains(agent));
-    both.filter(|_| alike && !further).map(|agent| agent.id.clone())
+    both.filter(|_| alike).map(|agent| agent.id.clone())
 }
 
 /// The plans in a folder that can be read, in order of their names.

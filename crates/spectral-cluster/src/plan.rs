@@ -140,6 +140,12 @@ impl NewPlan<'_> {
     /// Refuses more jobs than an array may have, and a folder that no script can name.
     pub fn check(&self) -> Result<(), TrainError> {
         fits_scripts(&std::path::absolute(self.out).map_err(|e| StoreError::io(self.out, "find", e))?)?;
+        if self.out.join("run.toml").exists() {
+            return Err(TrainError::Usage(format!(
+                "{} is a run, and on a cluster --out names the folder of runs and plans: choose another one",
+                self.out.display()
+            )));
+        }
         match self.jobs.len() > MOST_JOBS {
             true => Err(TrainError::Usage(format!(
                 "{} jobs are more than the {MOST_JOBS} that one array may have: put more agents into each (--agents-per-job), or \

@@ -52,7 +52,9 @@ pub struct JobStatus {
     pub host: String,
     /// What the scheduler calls the attempt; empty without one.
     pub scheduler: String,
-    /// Why it failed or was given up.
+    /// The mark of the claim by which it has its run; empty in statuses of earlier versions, and if it never had the run.
+    pub claim: String,
+    /// Why it ended, unless it finished.
     pub reason: String,
 }
 
@@ -69,6 +71,7 @@ impl JobStatus {
             seconds: 0.0,
             host: host(),
             scheduler: scheduler(),
+            claim: String::new(),
             reason: String::new(),
         }
     }
@@ -90,6 +93,7 @@ impl JobStatus {
             seconds: table.get("seconds")?.as_float().filter(|seconds| seconds.is_finite())?,
             host: text("host")?,
             scheduler: text("scheduler")?,
+            claim: text("claim").unwrap_or_default(),
             reason: text("reason")?,
         })
     }
@@ -102,7 +106,7 @@ impl JobStatus {
     fn write_to(&self, path: &Path) -> Result<(), TrainError> {
         let text = format!(
             "state = {}\nattempts = {}\nfruitless = {}\nturned_away = {}\nframes_at_start = {}\nframes = {}\nseconds = {:.1}\nhost = {}\n\
-             scheduler = {}\nreason = {}\n",
+             scheduler = {}\nclaim = {}\nreason = {}\n",
             quote(&spectral_core::settings::Setting::show(&self.state)),
             self.attempts,
             self.fruitless,
@@ -112,6 +116,7 @@ impl JobStatus {
             self.seconds,
             quote(&self.host),
             quote(&self.scheduler),
+            quote(&self.claim),
             quote(&self.reason)
         );
         Ok(write_atomically(path, |out| out.write_all(text.as_bytes()))?)
@@ -174,6 +179,7 @@ impl StatusWriter {
 
     fn to(file: PathBuf, status: JobStatus, fence: Fence) -> Self {
         let begun = Instant::now();
+        let status = JobStatus { claim: fence.claim(), ..status };
         StatusWriter { file, fence, begun, now: Mutex::new((status, begun)) }
     }
 

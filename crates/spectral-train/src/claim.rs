@@ -121,6 +121,26 @@ impl RunLock {
 ///
 /// Writes nothing: the age of a claim is judged by this machine's clock.
 pub fn is_at_work(folder: &Path) -> Option<bool> {
+    look(folder).map(|holder| holder.is_some())
+}
+
+/// A process that works in a run's folder, for those who only look on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process, its machine and its scheduler's job, in words.
+    pub who: String,
+    /// The mark of its claim, as [`Fence::claim`] has it; empty if it has only a lock.
+    pub claim: String,
+}
+
+/// Who works in a run's folder, as far as [`is_at_work`] can tell.
+pub fn holder(folder: &Path) -> Option<Holder> {
+    look(folder).flatten()
+}
+
+/// Whether anybody is known to work in a folder or not to, and who.
+fn look(folder: &Path) -> Option<Option<Holder>> {
+    let unknown = || Holder { who: "a process that has not said who it is".into(), claim: String::new() };
     let file = open_plain(&folder.join(LOCK)).ok();
     let flock = match file.as_ref().map(File::try_lock_shared) {
         Some(Ok(())) => Some(Flock::Held),
@@ -134,13 +154,15 @@ pub fn is_at_work(folder: &Path) -> Option<bool> {
     match (flock, &found) {
         // Without a claim, as in runs of version 0.1, the lock says it all.
         (None | Some(Flock::Absent), None) => return None,
-        (Some(flock), None) => return Some(flock == Flock::Taken),
+        (Some(flock), None) => return Some((flock == Flock::Taken).then(unknown)),
         _ => {}
     }
     let me = Record::new(Identity::here(), true, file.as_ref().map_or(0, filesystem));
     let now = || Ok::<_, TrainError>(SystemTime::now());
     let verdict = judge(found.as_ref(), flock.unwrap_or(Flock::Absent), &me, now).ok()?;
-    Some(matches!(verdict, Verdict::Busy(_)))
+    let record = found.and_then(|found| found.record).filter(|record| !record.released);
+    let holder = || record.map_or_else(unknown, |claim| Holder { who: claim.who(&me), claim: claim.token });
+    Some(matches!(verdict, Verdict::Busy(_)).then(holder))
 }
 
 /// Whether a file of this name in a run's folder tells who works there, and is nothing of the run itself.

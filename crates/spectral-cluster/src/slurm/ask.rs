@@ -16,9 +16,7 @@ const LEFT_BEHIND: Duration = Duration::from_secs(2);
 pub(super) fn output(command: &mut Command, patience: Option<Duration>) -> Result<String, TrainError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let unable = |e: std::io::Error| match e.kind() {
-        ErrorKind::NotFound => TrainError::Usage(format!(
-            "'{name}' was not found: submit on a machine of a Slurm cluster, or write the plan only (--no-submit)"
-        )),
+        ErrorKind::NotFound => TrainError::Usage(format!("'{name}' was not found: {}", elsewhere(&name))),
         _ => TrainError::Usage(format!("cannot run {name}: {e}")),
     };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -44,6 +42,15 @@ pub(super) fn output(command: &mut Command, patience: Option<Duration>) -> Resul
         why => why.to_string(),
     };
     Err(TrainError::Usage(format!("{name} refused: {why}")))
+}
+
+/// What to do without a program of Slurm.
+fn elsewhere(program: &str) -> &'static str {
+    match program {
+        "sbatch" => "submit on a machine of a Slurm cluster, or write the plan only (--no-submit)",
+        "squeue" => "what waits is known on machines of the Slurm cluster only, so ask there",
+        _ => "it is on machines of a Slurm cluster only",
+    }
 }
 
 /// What a program says. It is read on a thread of its own, so that one that says much is not kept waiting.

@@ -65,7 +65,12 @@ fn read(text: &str, arrays: &[String]) -> HashMap<usize, Queued> {
         if !arrays.iter().any(|own| own == array) || OVER.contains(&state) {
             continue;
         }
-        let detail = if state == "PENDING" { reason } else { nodes };
+        let detail = match (state, reason) {
+            // Slurm's word for a job that its scheduler has not come to.
+            ("PENDING", "None") => "Slurm has not looked at it yet",
+            ("PENDING", reason) => reason,
+            _ => nodes,
+        };
         let (state, detail, id) = (state.to_string(), detail.to_string(), format!("{array}_{index}"));
         found.insert(number, Queued { state, detail, id });
     }
@@ -82,6 +87,8 @@ mod tests {
         let found = read(text, &["12".into()]);
         assert_eq!(found.len(), 2);
         assert_eq!(found[&0].detail, "n1");
+        let new = read("12|4|PENDING|None|\n", &["12".into()]);
+        assert_eq!(new[&4].detail, "Slurm has not looked at it yet");
         assert_eq!((found[&1].detail.as_str(), found[&1].id.as_str()), ("BeginTime", "12_1"));
     }
 }

@@ -48,6 +48,11 @@ impl Fence {
         }
     }
 
+    /// The mark of this process's claim, which no other claim has; empty without one.
+    pub fn claim(&self) -> String {
+        self.0.as_ref().map_or_else(String::new, |shared| guard(&shared.record).token.clone())
+    }
+
     /// [`check`](Fence::check), as those ask who are about to make one call to the system.
     pub(crate) fn allow(&self) -> Result<()> {
         self.check().map_err(std::io::Error::other)

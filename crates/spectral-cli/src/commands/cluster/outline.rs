@@ -2,9 +2,11 @@
 
 use crate::table::{count, plural};
 use serde_json::json;
+use spectral_agent::settings::Settings;
 use spectral_cluster::Resources;
-use spectral_train::experiment::{Experiment, Job};
+use spectral_train::experiment::{Experiment, Job, Work};
 use spectral_train::machine::human_bytes;
+use spectral_train::plan::Plan;
 
 /// What there is to say about jobs that are not yet written down.
 pub struct Outline {
@@ -13,6 +15,8 @@ pub struct Outline {
     runs: usize,
     resources: Resources,
     jobs: Vec<Line>,
+    /// Settings that runs which go on have otherwise than they were asked for.
+    kept: Vec<String>,
 }
 
 struct Line {
@@ -41,6 +45,7 @@ impl Outline {
             runs: experiment.runs(),
             resources,
             jobs: jobs.iter().map(line).collect(),
+            kept: kept(experiment, jobs),
         }
     }
 
@@ -83,6 +88,9 @@ impl Outline {
             return lines.join("\n");
         }
         let Resources { cpus, gpus, memory } = self.resources;
+        lines.extend(
+            self.kept.iter().map(|setting| format!("  note       runs that go on keep their own {setting}")),
+        );
         let gpus = if gpus > 0 { format!("{}, ", plural(gpus, "GPU")) } else { String::new() };
         lines.push(format!("  each gets  {gpus}{}, {}", plural(cpus, "core"), human_bytes(memory)));
         lines.join("\n")
@@ -104,4 +112,24 @@ impl Outline {
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }
+}
+
+/// Settings that change no result, as runs that go on have them, where the experiment asks for something else: a run keeps those that
+/// it began with.
+fn kept(experiment: &Experiment, jobs: &[Job]) -> Vec<String> {
+    const KEPT: [&str; 5] = ["checkpoint_seconds", "checkpoint", "eval_every", "eval_games", "eval_epsilon"];
+    let mut found = Vec::new();
+    for job in jobs.iter().filter(|job| job.work != Work::Begin) {
+        let run = &job.run.plan;
+        let asks =
+            |plan: &&Plan| plan.same_task(run) && plan.agents.iter().any(|agent| run.agents.contains(agent));
+        let Some(wanted) = experiment.plans.iter().find(asks) else { continue };
+        let (own, wanted) = (run.run.values(), wanted.run.values());
+        for key in KEPT {
+            let differs = own.get(key).filter(|_| own.get(key) != wanted.get(key));
+            let setting = differs.map(|value| format!("{key} = {value}"));
+            found.extend(setting.filter(|setting| !found.contains(setting)));
+        }
+    }
+    found
 }

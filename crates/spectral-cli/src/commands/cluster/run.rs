@@ -128,7 +128,8 @@ impl<'a> Attempt<'a> {
                     if asked.is_cancelled()
                         && let Some(writer) = begun.get()
                     {
-                        said(writer.end(JobStatus { state: JobState::Stopped, ..writer.status() }));
+                        let reason = "asked to stop while its run was loaded".into();
+                        said(writer.end(JobStatus { state: JobState::Stopped, reason, ..writer.status() }));
                         return;
                     }
                 }
@@ -166,7 +167,13 @@ impl<'a> Attempt<'a> {
             device: Some(wanted.run.device),
             ..Resumption::default()
         };
-        Trainer::resume_telling(&job.run, registry, how, &once_held).map(Some)
+        let mut trainer = Trainer::resume_telling(&job.run, registry, how, &once_held)?;
+        // Somebody has planned the run further, who may go on with it when it has come to this plan's end.
+        if trainer.plan().run.frames > job.frames {
+            let reached = trainer.progress().iter().map(|agent| agent.frames).max().unwrap_or(0);
+            trainer.set_end(job.frames.max(reached))?;
+        }
+        Ok(Some(trainer))
     }
 
     /// The run is this process's: the attempt counts from now on.
@@ -223,7 +230,8 @@ impl<'a> Attempt<'a> {
         let last = |state| JobStatus { state, frames, reason: String::new(), ..writer.status() };
         match outcome {
             Ok(INTERRUPTED) => {
-                said(writer.end(last(JobState::Stopped)));
+                let reason = "asked to stop, and saved".into();
+                said(writer.end(JobStatus { reason, ..last(JobState::Stopped) }));
                 // Before the job is handed back: another node may take it up at once.
                 drop(trainer);
                 Ok(Some(hand_back()))
