@@ -108,6 +108,11 @@ fn jobs_in_any_order_are_the_same_to_the_bit_as_a_figure_made_here() {
 #[test]
 fn a_plan_that_was_begun_is_kept_as_it_was() {
     let place = place();
+    let asked = "reproduce tiny.toml --on slurm --device cpu --no-submit";
+    place
+        .run(&format!("{asked} --agents-per-job 6"))
+        .code(0)
+        .says(&["submit report.sbatch too", "does not see in the queue what is submitted by hand"]);
     let plan = plan(&place, "--agents-per-job 6 --time 2:00:00 --partition gpu --sbatch=--account=me");
     let script = std::fs::read_to_string(plan.join("job.sbatch")).unwrap();
     for line in [
@@ -341,6 +346,8 @@ fn plans_that_are_none_are_refused() {
         "--gpu-memory 80",
         "--time=",
         "--time 3",
+        "--time 0:banana",
+        "--sbatch=--time=00:02:00",
         "--sbatch=account",
         "--sbatch=--clusters=east",
         "--on pbs",
@@ -460,9 +467,11 @@ fn figure_5_is_six_jobs_of_twenty() {
         Ran::of(command.output().expect("the command starts"))
     };
     run(&format!("roms install --from {}", folder.trim())).code(0);
-    let plan =
-        run("reproduce fig5 --on slurm --device cuda --agents-per-job 20 --gpu-memory 139G --dry-run --json");
-    let plan = plan.code(0).json();
+    let asked = "reproduce fig5 --on slurm --device cuda --agents-per-job 20 --gpu-memory 139G --dry-run";
+    // 139 GiB, in the unit of what stands beside it.
+    let shown = run(asked).code(0).out;
+    assert!(shown.contains(" of 149.3 GB on the GPU"), "{shown}");
+    let plan = run(&format!("{asked} --json")).code(0).json();
     let jobs = plan["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), 6);
     for job in jobs {
@@ -520,6 +529,9 @@ fn a_sweep_in_jobs_has_the_table_of_a_sweep_made_here() {
     let here = place.run(&format!("{sweep} --calibrate 0 --json --out here")).code(0).json();
     place.run(&format!("{sweep} --on slurm --no-submit --agents-per-job 3 --out there")).code(0);
     let plan = plan_in(&place, "there");
+    let none = place.run(&format!("job report {}", plan.display())).code(2);
+    let none = none.says(&["holds no run of", "its jobs have begun none yet"]);
+    assert!(!none.err.contains("--report-only"), "{}", none.err);
     let count = rows(&place, &plan).len();
     assert_eq!(count, 3, "eight runs in jobs of three at most");
     (0..count).for_each(|index| drop(job(&place, &plan, index).code(0)));
@@ -545,4 +557,38 @@ fn a_run_in_jobs_is_the_same_as_one_made_here() {
     assert_same(&found, &results(&place.path("whole")));
     place.run(&format!("job report {}", plan.display())).code(0);
     assert!(place.path("cluster/exponential-pong-mini/report.html").is_file());
+}
+
+#[test]
+fn what_an_option_of_sbatch_asks_for_is_shown() {
+    let place = place();
+    let asked = "reproduce tiny.toml --on slurm --device cpu --dry-run --agents-per-job 6";
+    let plain = place.run(asked).code(0).out;
+    assert!(plain.contains("  each gets  6 cores, ") && !plain.contains("planned"), "{plain}");
+    let with = |options: &str| place.run(&format!("{asked} {options}")).code(0);
+    let shown = with("--sbatch=--mem=500 --sbatch=--account=me").out;
+    assert!(
+        shown.contains("  each gets  that, but for --mem=500 (524.3 MB of memory), which --sbatch asks for"),
+        "{shown}"
+    );
+    assert_eq!(with("--sbatch=--mem=500 --json").json()["each"]["memory_bytes"], 500 << 20);
+}
+
+/// A job begins in another folder than the one where it was planned, and perhaps in the environment of another shell.
+#[test]
+fn scripts_tell_jobs_where_the_roms_are() {
+    let place = place();
+    let asked = "reproduce tiny.toml --on slurm --device cpu --no-submit";
+    Ran::of(place.command(asked).env("SPECTRAL_ROMS", "my roms").output().unwrap()).code(0);
+    let plan = plans(&place).pop().expect("a plan");
+    let there = place.path("").canonicalize().unwrap().join("my roms");
+    for name in ["job.sbatch", "report.sbatch"] {
+        let script = std::fs::read_to_string(plan.join(name)).unwrap();
+        let export = format!("\nexport SPECTRAL_ROMS='{}'\nexec ", there.display());
+        assert!(script.contains(&export), "{script}");
+    }
+    // Without it, nothing is said of it.
+    Ran::of(place.command(asked).env_remove("SPECTRAL_ROMS").output().unwrap()).code(0);
+    let script = std::fs::read_to_string(plans(&place).pop().unwrap().join("job.sbatch")).unwrap();
+    assert!(!script.contains("SPECTRAL_ROMS"), "{script}");
 }

@@ -94,7 +94,7 @@ fn a_sweep_is_trained_once_and_its_table_says_what_was_varied() {
     assert_eq!(found["best"].as_array().unwrap().len(), 2, "one of each agent");
     let csv = std::fs::read_to_string(place.path("out/report/sweep.csv")).unwrap();
     assert_eq!(csv.lines().count(), 5, "{csv}");
-    assert!(csv.starts_with("variant,agent,learning_rate,seeds,finished,mean"), "{csv}");
+    assert!(csv.starts_with("variant,agent,learning_rate,seeds,finished,mean,low95,high95\n"), "{csv}");
 }
 
 #[test]

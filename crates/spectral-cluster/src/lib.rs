@@ -7,6 +7,7 @@
 
 pub mod attempt;
 mod earlier;
+mod environment;
 mod place;
 mod plan;
 pub mod ray;
@@ -14,5 +15,6 @@ pub mod slurm;
 mod status;
 pub mod survey;
 
+pub use environment::Environment;
 pub use plan::{JobEntry, JobPlan, Kind, NewPlan, Resources};
 pub use status::{JobState, JobStatus, StatusWriter};

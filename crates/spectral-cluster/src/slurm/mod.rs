@@ -1,11 +1,13 @@
 //! Slurm: the scripts of an array of jobs, what the queue says of them, and a job that hands itself back.
 
 mod ask;
+mod options;
 mod queue;
 mod script;
 
+pub use options::Options;
 pub use queue::{Queued, queue};
-pub use script::{Options, program, quote_word};
+pub use script::{program, quote_word};
 
 use crate::plan::JobPlan;
 use spectral_core::settings::quote;

@@ -1,92 +1,10 @@
 //! Scripts for sbatch: short, readable, and safe to submit again.
 
+use super::options::{NOTICE, Options};
+use crate::environment::Environment;
 use crate::plan::{JobPlan, Resources};
-use spectral_train::error::TrainError;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-/// Seconds before a time limit at which a job is told to save.
-const NOTICE: u64 = 120;
-/// Seconds by which the warning may come earlier than asked.
-const EARLY: u64 = 60;
-
-/// What the user wants of Slurm.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The partition.
-    pub partition: Option<String>,
-    /// The time limit of one attempt, as sbatch takes it.
-    pub time: Option<String>,
-    /// Seconds before that limit at which a job saves and is put back into the queue.
-    pub notice: Option<u64>,
-    /// Further options of sbatch, as on its command line. They win over those written here.
-    pub more: Vec<String>,
-}
-
-impl Options {
-    /// Refuses what would break the script.
-    pub fn check(&self) -> Result<(), TrainError> {
-        for option in &self.more {
-            if !option.starts_with('-') || option.contains(char::is_control) {
-                return Err(TrainError::Usage(format!(
-                    "--sbatch '{option}': give one option of sbatch, such as --sbatch=--account=me"
-                )));
-            }
-            if names_a_cluster(option) {
-                return Err(TrainError::Usage(format!(
-                    "--sbatch={option}: jobs can be found again only in the cluster of the machine where you submit them: type the command \
-                     on a machine of the other cluster"
-                )));
-            }
-        }
-        let named = [("--partition", &self.partition), ("--time", &self.time)];
-        for (name, value) in named.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-            if value.is_empty() || value.contains(|c: char| c.is_whitespace() || c.is_control()) {
-                return Err(TrainError::Usage(format!("{name} '{value}' is nothing that sbatch takes")));
-            }
-        }
-        let notice = self.notice.unwrap_or(NOTICE);
-        match self.time.as_deref().and_then(seconds) {
-            Some(limit) if limit <= notice.saturating_add(EARLY) => Err(TrainError::Usage(format!(
-                "--time {} leaves a job no time to train: it saves {notice} seconds before the limit (--notice), or up to a minute \
-                 earlier, because Slurm looks at limits twice a minute",
-                self.time.as_deref().unwrap_or_default()
-            ))),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Whether an option sends jobs to another cluster, whose queue nobody would ask: no name of it is kept, and a job would be submitted
-/// again while it trains.
-fn names_a_cluster(option: &str) -> bool {
-    let name = option.split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default();
-    // A long name may be cut short as long as it means one option; --cluster-constraint is another.
-    let long = name.len() > "--c".len() && "--clusters".starts_with(name);
-    long || name.starts_with("-M")
-}
-
-/// Seconds of a time limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours and so on. `None` without
-/// a limit.
-fn seconds(time: &str) -> Option<u64> {
-    let (days, rest) = match time.split_once('-') {
-        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
-        None => (None, time),
-    };
-    let parts = rest.split(':').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    let (hours, minutes, seconds) = match (days, &parts[..]) {
-        (None, &[minutes]) => (0, minutes, 0),
-        (None, &[minutes, seconds]) => (0, minutes, seconds),
-        (Some(_), &[hours]) => (hours, 0, 0),
-        (Some(_), &[hours, minutes]) => (hours, minutes, 0),
-        (_, &[hours, minutes, seconds]) => (hours, minutes, seconds),
-        _ => return None,
-    };
-    let hours = days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?;
-    let all = hours.checked_mul(60)?.checked_add(minutes)?.checked_mul(60)?.checked_add(seconds)?;
-    // 0 is Slurm's word for no limit.
-    Some(all).filter(|&all| all > 0)
-}
 
 /// The words that run this program again, from anywhere: `typed` is what the process was started as.
 ///
@@ -209,7 +127,7 @@ pub(super) fn job(plan: &JobPlan, program: &[String], options: &Options) -> Stri
     for option in &options.more {
         let _ = writeln!(text, "#SBATCH {}", further(option));
     }
-    text + &line(plan, program, "run", "\"$SLURM_ARRAY_TASK_ID\"")
+    text + &line(plan, program, &options.environment, "run", "\"$SLURM_ARRAY_TASK_ID\"")
 }
 
 /// The script of the job that writes the report.
@@ -228,14 +146,16 @@ pub(super) fn report(plan: &JobPlan, program: &[String], options: &Options) -> S
     for option in options.more.iter().filter(kept) {
         let _ = writeln!(text, "#SBATCH {}", further(option));
     }
-    text + &line(plan, program, "report", "")
+    text + &line(plan, program, &options.environment, "report", "")
 }
 
 /// The line that does the work, in place of the shell: signals reach it, and no other.
-fn line(plan: &JobPlan, program: &[String], verb: &str, last: &str) -> String {
+fn line(plan: &JobPlan, program: &[String], environment: &Environment, verb: &str, last: &str) -> String {
+    let set = environment.pairs().map(|(name, value)| format!("export {name}={}\n", quote_word(value)));
+    let set: String = set.collect();
     let words: Vec<String> = program.iter().map(|word| quote_word(word)).collect();
     let folder = quote_word(&plan.folder().display().to_string());
-    format!("\nexec {} job {verb} {folder} {last}", words.join(" ")).trim_end().to_string() + "\n"
+    format!("\n{set}exec {} job {verb} {folder} {last}", words.join(" ")).trim_end().to_string() + "\n"
 }
 
 /// From a line of `scontrol show job`: the state of a job that Slurm is ending, other than because its time is over.
@@ -269,53 +189,6 @@ mod tests {
         ] {
             assert_eq!(further(given), written);
         }
-    }
-
-    #[test]
-    fn options_that_are_none_are_refused() {
-        let with = |more: &str| Options { more: vec![more.into()], ..Options::default() }.check();
-        assert!(with("--account=me").is_ok());
-        assert!(
-            with("account=me").is_err()
-                && with("--a\nrm -rf").is_err()
-                && with("--a=\r").is_err()
-                && with("").is_err()
-        );
-        for elsewhere in
-            ["--clusters=east", "--cluster=east", "--clusters east", "--clus=east", "-M east", "-Meast"]
-        {
-            let why = with(elsewhere).unwrap_err().to_string();
-            assert!(why.contains("only in the cluster"), "{why}");
-        }
-        assert!(
-            with("--cluster-constraint=gpu").is_ok()
-                && with("--constraint=h200").is_ok()
-                && with("-C h200").is_ok()
-        );
-        assert!(Options { time: Some("1:00 ; x".into()), ..Options::default() }.check().is_err());
-    }
-
-    #[test]
-    fn a_time_limit_leaves_time_to_train() {
-        for (text, expected) in [
-            ("4", Some(240)),
-            ("4:30", Some(270)),
-            ("8:00:00", Some(28_800)),
-            ("1-2", Some(93_600)),
-            ("1-2:30", Some(95_400)),
-            ("1-02:30:10", Some(95_410)),
-            ("UNLIMITED", None),
-            ("0", None),
-            ("1:2:3:4", None),
-            ("99999999999999999-1", None),
-        ] {
-            assert_eq!(seconds(text), expected, "{text}");
-        }
-        let with =
-            |time: &str, notice| Options { time: Some(time.into()), notice, ..Options::default() }.check();
-        assert!(with("3", None).unwrap_err().to_string().contains("--notice"));
-        assert!(with("4", None).is_ok() && with("UNLIMITED", None).is_ok());
-        assert!(with("2", Some(30)).is_ok() && with("8:00:00", Some(28_800)).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Work that is handed to a cluster: planned here, trained there.
 
 mod outline;
+mod ray_driver;
 mod run;
 mod table;
 
@@ -16,7 +17,7 @@ use crate::table::plural;
 use crate::typed::{command_line, program};
 use outline::Outline;
 use spectral_cluster::slurm::{self, Options};
-use spectral_cluster::{JobPlan, Kind, NewPlan, Resources, ray};
+use spectral_cluster::{Environment, JobPlan, Kind, NewPlan, Resources, ray};
 use spectral_train::claim::RunLock;
 use spectral_train::devices::{Gpu, Place};
 use spectral_train::error::TrainError;
@@ -25,7 +26,6 @@ use spectral_train::machine::human_bytes;
 use spectral_train::registry::Registry;
 use spectral_train::store::StoreError;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Memory of a process that no plan counts: the program, its threads, a checkpoint that is being written.
 const OVERHEAD: u64 = 2 << 30;
@@ -46,11 +46,15 @@ pub fn submit(
             "--live shows what trains here; see the runs of a cluster with `spectral watch`",
         ));
     }
+    if on == Scheduler::Ray {
+        refuse_what_is_slurms(args)?;
+    }
     let options = Options {
         partition: args.partition.clone(),
         time: args.time.clone(),
         notice: args.notice,
         more: args.sbatch.clone(),
+        environment: Environment::of_this_process()?,
     };
     options.check()?;
     let gpu = Gpu {
@@ -69,7 +73,7 @@ pub fn submit(
     let command = command_line();
     let new = NewPlan { kind, experiment, jobs: &jobs, out: making.out, command: &command, resources };
     new.check()?;
-    let outline = Outline::of(experiment, &jobs, resources);
+    let outline = Outline::of(experiment, &jobs, resources, args.gpu_memory, &options);
     if making.dry_run {
         print(&if making.table.json { outline.json() } else { outline.text() })?;
         return Ok(SUCCESS);
@@ -88,17 +92,25 @@ pub fn submit(
         Scheduler::Slurm => {
             slurm::write_scripts(&plan, &words, &options)?;
             if args.no_submit {
-                return Ok(written(&plan, &format!("sbatch --array={} job.sbatch", slurm::ranges(&all))));
+                written(&plan, &format!("sbatch --array={} job.sbatch", slurm::ranges(&all)));
+                note!(
+                    "submit report.sbatch too, after the array: `sbatch --dependency=afterany:ARRAY report.sbatch`\n\
+                     `{0} jobs {1}` does not see in the queue what is submitted by hand; `{0} jobs {1} --retry` submits both, and sees it",
+                    program(),
+                    plan.folder().display()
+                );
+                return Ok(SUCCESS);
             }
             submit_to_slurm(&plan, &all)
         }
         Scheduler::Ray => {
-            let driver = ray::write_driver(&plan, &words)?;
+            let driver = ray::write_driver(&plan, &words, &options.environment)?;
             drop(alone);
             if args.no_submit {
-                return Ok(written(&plan, "python3 ray_driver.py"));
+                written(&plan, "python3 ray_driver.py");
+                return Ok(SUCCESS);
             }
-            drive(&plan, &driver, &words)
+            ray_driver::drive(&plan, &driver, &words)
         }
     }
 }
@@ -130,10 +142,25 @@ fn resources(jobs: &[Job], args: &ClusterArgs) -> Resources {
 }
 
 /// Says where a plan lies that is not submitted.
-fn written(plan: &JobPlan, command: &str) -> u8 {
+fn written(plan: &JobPlan, command: &str) {
     let folder = plan.folder().display();
     note!("written to {folder}, and not submitted: there, `{command}` does it");
-    SUCCESS
+}
+
+/// Refuses options that mean nothing to Ray, which would be ignored.
+fn refuse_what_is_slurms(args: &ClusterArgs) -> Result<(), Failure> {
+    let given = [
+        ("--time", args.time.is_some()),
+        ("--notice", args.notice.is_some()),
+        ("--partition", args.partition.is_some()),
+        ("--sbatch", !args.sbatch.is_empty()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Failure::usage(format!("{name} is for Slurm (--on slurm): Ray has nothing of the kind")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
@@ -152,26 +179,6 @@ fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
     );
     note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
     Ok(SUCCESS)
-}
-
-/// Runs the driver in the foreground, with the Python that has Ray.
-fn drive(plan: &JobPlan, driver: &Path, words: &[String]) -> Result<u8, Failure> {
-    // Where the command is part of a Python package, that Python; else the one that a user would call.
-    let python = if words.len() > 1 { words[0].clone() } else { "python3".to_string() };
-    let has_ray =
-        Command::new(&python).args(["-c", "import ray"]).output().is_ok_and(|ran| ran.status.success());
-    if !has_ray {
-        return Err(Failure::usage(format!(
-            "the plan is written, but {python} has no Ray to run it: install Ray there (pip install ray), or run {} with a Python \
-             that has it",
-            driver.display()
-        )));
-    }
-    note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
-    let status = Command::new(&python).arg(driver).status();
-    let status = status.map_err(|e| Failure::usage(format!("cannot run {python}: {e}")))?;
-    // Ended by a signal, it goes on when it is started again.
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::failure::INTERRUPTED))
 }
 
 /// What this process was started as.

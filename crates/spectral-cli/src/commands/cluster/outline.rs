@@ -4,6 +4,7 @@ use crate::table::{count, plural};
 use serde_json::json;
 use spectral_agent::settings::Settings;
 use spectral_cluster::Resources;
+use spectral_cluster::slurm::Options;
 use spectral_train::experiment::{Experiment, Job, Work};
 use spectral_train::machine::human_bytes;
 use spectral_train::plan::Plan;
@@ -14,6 +15,11 @@ pub struct Outline {
     title: String,
     runs: usize,
     resources: Resources,
+    /// Options of sbatch that win over these, and the memory that one of them asks for.
+    instead: Vec<String>,
+    memory_instead: Option<u64>,
+    /// Memory of the GPU that a job gets.
+    gpu_memory: u64,
     jobs: Vec<Line>,
     /// Settings that runs which go on have otherwise than they were asked for.
     kept: Vec<String>,
@@ -30,7 +36,13 @@ struct Line {
 
 impl Outline {
     /// Of these jobs.
-    pub fn of(experiment: &Experiment, jobs: &[Job], resources: Resources) -> Self {
+    pub fn of(
+        experiment: &Experiment,
+        jobs: &[Job],
+        resources: Resources,
+        gpu_memory: u64,
+        options: &Options,
+    ) -> Self {
         let line = |job: &Job| Line {
             task: job.run.plan.task.clone(),
             agents: job.run.plan.agents.len(),
@@ -44,6 +56,9 @@ impl Outline {
             title: experiment.title.clone(),
             runs: experiment.runs(),
             resources,
+            instead: options.about_resources().into_iter().map(String::from).collect(),
+            memory_instead: options.memory(),
+            gpu_memory,
             jobs: jobs.iter().map(line).collect(),
             kept: kept(experiment, jobs),
         }
@@ -64,7 +79,8 @@ impl Outline {
                 |of: fn(&Line) -> u64| self.jobs[from..from + same].iter().map(of).max().unwrap_or(0);
             let gpu = match largest(|job| job.device) {
                 0 => String::new(),
-                bytes => format!(", {} on the GPU", human_bytes(bytes)),
+                // Both in the same unit: what was given as 139G is more in this one.
+                bytes => format!(", {} of {} on the GPU", human_bytes(bytes), human_bytes(self.gpu_memory)),
             };
             lines.push(format!(
                 "  {:width$}   {same} × {} × {} frames   memory {}{gpu}",
@@ -92,7 +108,19 @@ impl Outline {
             self.kept.iter().map(|setting| format!("  note       runs that go on keep their own {setting}")),
         );
         let gpus = if gpus > 0 { format!("{}, ", plural(gpus, "GPU")) } else { String::new() };
-        lines.push(format!("  each gets  {gpus}{}, {}", plural(cpus, "core"), human_bytes(memory)));
+        let asked = format!("{gpus}{}, {}", plural(cpus, "core"), human_bytes(memory));
+        if self.instead.is_empty() {
+            lines.push(format!("  each gets  {asked}"));
+        } else {
+            lines.push(format!("  planned    {asked} for each"));
+            let memory = self
+                .memory_instead
+                .map_or_else(String::new, |bytes| format!(" ({} of memory)", human_bytes(bytes)));
+            lines.push(format!(
+                "  each gets  that, but for {}{memory}, which --sbatch asks for",
+                self.instead.join(" ")
+            ));
+        }
         lines.join("\n")
     }
 
@@ -108,7 +136,7 @@ impl Outline {
         let plan = json!({
             "name": self.name, "title": self.title, "runs": self.runs,
             "jobs": self.jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
-            "each": {"cpus": cpus, "gpus": gpus, "memory_bytes": memory},
+            "each": {"cpus": cpus, "gpus": gpus, "memory_bytes": self.memory_instead.unwrap_or(memory), "sbatch": self.instead},
         });
         serde_json::to_string_pretty(&plan).expect("plain values")
     }

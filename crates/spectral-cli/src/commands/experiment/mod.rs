@@ -34,7 +34,12 @@ pub struct Making<'a> {
     pub dry_run: bool,
     pub live: &'a LiveArgs,
     pub table: &'a TableArgs,
+    /// What to do where there is no run to report on.
+    pub without_runs: &'static str,
 }
+
+/// Said where a report was asked for and nothing is trained.
+pub const REPORT_ONLY: &str = "the same command without --report-only trains them";
 
 /// How the making of an experiment ended, if nothing failed.
 pub enum Made {
@@ -54,7 +59,16 @@ impl<'a> Making<'a> {
     /// One that only draws what there is.
     pub fn for_report(what: &'static str, out: &'a Path, table: &'a TableArgs) -> Self {
         const NOT_LIVE: &LiveArgs = &LiveArgs { live: None };
-        Making { what, out, limits: Limits::default(), calibrate: 0.0, dry_run: false, live: NOT_LIVE, table }
+        Making {
+            what,
+            out,
+            limits: Limits::default(),
+            calibrate: 0.0,
+            dry_run: false,
+            live: NOT_LIVE,
+            table,
+            without_runs: "its jobs have begun none yet; `spectral jobs PLAN` says how far they are",
+        }
     }
 
     /// Where the run directories lie.
@@ -125,8 +139,9 @@ impl<'a> Making<'a> {
                 false => experiment.name.clone(),
             };
             return Err(Failure::usage(format!(
-                "{} holds no run of {name}: the same command without --report-only trains them",
+                "{} holds no run of {name}: {}",
                 self.runs().display(),
+                self.without_runs
             )));
         }
         let paths: Vec<_> = used.keys().cloned().collect();

@@ -5,7 +5,7 @@ mod computed;
 mod list;
 
 use super::cluster;
-use super::experiment::{Made, Making, exit_code, remove_temporaries};
+use super::experiment::{Made, Making, REPORT_ONLY, exit_code, remove_temporaries};
 use super::notes;
 use super::report::{print_summary, references};
 use crate::args::ReproduceArgs;
@@ -29,6 +29,7 @@ pub fn run(args: &ReproduceArgs, registry: &Registry) -> Result<u8, Failure> {
         dry_run: args.dry_run,
         live: &args.live,
         table: &args.table,
+        without_runs: REPORT_ONLY,
     };
     making.check()?;
     let overrides = Overrides {

@@ -3,7 +3,7 @@
 mod outcome;
 
 use super::cluster;
-use super::experiment::{Made, Making, exit_code, remove_temporaries};
+use super::experiment::{Made, Making, REPORT_ONLY, exit_code, remove_temporaries};
 use super::notes;
 use super::report::references;
 use super::train::configuration;
@@ -41,6 +41,7 @@ pub fn run(args: &SweepArgs, registry: &Registry) -> Result<u8, Failure> {
         dry_run: args.dry_run,
         live: &args.live,
         table: &args.table,
+        without_runs: REPORT_ONLY,
     };
     making.check()?;
     if args.report_only {

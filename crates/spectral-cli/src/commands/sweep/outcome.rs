@@ -196,8 +196,8 @@ impl<'a> Outcome<'a> {
             json!({
                 "variant": variant.name, "agent": variant.agent, "values": values.collect::<Map<_, _>>(),
                 "seeds": self.seeds, "finished": row.map_or(0, |row| row.finished),
-                "mean": row.and_then(|row| row.mean), "low90": row.and_then(|row| row.low90),
-                "high90": row.and_then(|row| row.high90), "per_seed": row.map(|row| &row.per_seed),
+                "mean": row.and_then(|row| row.mean), "low95": row.and_then(|row| row.low95),
+                "high95": row.and_then(|row| row.high95), "per_seed": row.map(|row| &row.per_seed),
             })
         };
         let best = |best: &Best<'_>| {
@@ -221,13 +221,13 @@ impl<'a> Outcome<'a> {
     /// The table as CSV.
     pub fn csv(&self) -> String {
         let maybe = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-        let mut text = format!("variant,agent,{},seeds,finished,mean,low90,high90\n", self.keys.join(","));
+        let mut text = format!("variant,agent,{},seeds,finished,mean,low95,high95\n", self.keys.join(","));
         for Entry { variant, row } in &self.entries {
             let mut cells = vec![csv_field(&variant.name), csv_field(&variant.agent)];
             cells.extend(self.keys.iter().map(|key| csv_field(variant.value(key).unwrap_or_default())));
             cells.extend([self.seeds.to_string(), row.map_or(0, |row| row.finished).to_string()]);
             let numbers =
-                [row.and_then(|row| row.mean), row.and_then(|row| row.low90), row.and_then(|row| row.high90)];
+                [row.and_then(|row| row.mean), row.and_then(|row| row.low95), row.and_then(|row| row.high95)];
             cells.extend(numbers.map(maybe));
             text.push_str(&cells.join(","));
             text.push('\n');
