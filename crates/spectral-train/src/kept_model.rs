@@ -63,7 +63,9 @@ impl KeptModel {
         if !path.exists() {
             return Ok(None);
         }
-        let bytes = model_file::read(&path, run, agent)?;
+        // What an ended run leaves is of its last frame; the best model, and those of an earlier end, are of some other one.
+        let end = (kind.is_some() && dir.finished()).then(|| dir.frames(id)).filter(|frames| *frames > 0);
+        let bytes = model_file::read_own(&path, run, agent, end)?;
         let frames = model_file::frames_in(&path)?.unwrap_or_else(|| dir.frames(id));
         Ok(Some(KeptModel { bytes, frames }))
     }
