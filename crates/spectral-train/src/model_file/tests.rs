@@ -365,9 +365,12 @@ fn a_model_that_was_copied_from_another_agent_or_run_is_not_taken_for_ones_own()
     rewrite(&path, |metadata, _| {
         metadata.retain(|(key, _)| key != CHECKSUM);
         let settings = metadata.iter_mut().find(|(key, _)| key == "task_settings").unwrap();
-        settings.1 = settings.1.lines().filter(|l| !l.starts_with("reward_scale")).map(|l| format!("{l}\n")).collect();
+        settings.1 =
+            settings.1.lines().filter(|l| !l.starts_with("reward_scale")).map(|l| format!("{l}\n")).collect();
     });
     assert!(read_own(&path, &other, 1, None).unwrap() == model);
-    rewrite(&path, |metadata, _| metadata.retain(|(key, _)| !["agent", "seed", "task_settings"].contains(&key.as_str())));
+    rewrite(&path, |metadata, _| {
+        metadata.retain(|(key, _)| !["agent", "seed", "task_settings"].contains(&key.as_str()))
+    });
     assert!(read_own(&path, &run, 0, None).unwrap() == model);
 }
