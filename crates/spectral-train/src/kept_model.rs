@@ -83,6 +83,13 @@ impl KeptModel {
     /// The error for a model that is not there.
     pub fn absent(dir: &RunDir, run: &ResolvedRun, agent: usize, choice: ModelChoice) -> TrainError {
         let id = &run.plan.agents[agent].id;
+        if choice != ModelChoice::Best
+            && let Some(error) = Checkpoints::damage(dir, run, agent)
+        {
+            return TrainError::Data(format!(
+                "{id} has no model '{choice}': the checkpoints cannot be read; of the newest: {error}"
+            ));
+        }
         let others = [ModelChoice::Last, ModelChoice::Best, ModelChoice::Average];
         let there =
             |other: &ModelChoice| Self::find(dir, run, agent, *other).is_ok_and(|found| found.is_some());
