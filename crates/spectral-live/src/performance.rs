@@ -106,12 +106,12 @@ impl Performance {
         let id = &self.run.plan.agents[self.agent].id;
         let path = self.dir.model(id);
         let (model, frames) = if self.dir.finished() && path.is_file() {
-            (model_file::read(&path, &self.run, self.agent)?, self.dir.frames(id))
+            (model_file::read_own(&path, &self.run, self.agent, None)?, self.dir.frames(id))
         } else {
             match Checkpoints::model(&self.dir, &self.run, self.agent, ModelKind::Last)? {
                 Some(found) => found,
                 None if path.is_file() => {
-                    (model_file::read(&path, &self.run, self.agent)?, self.dir.frames(id))
+                    (model_file::read_own(&path, &self.run, self.agent, None)?, self.dir.frames(id))
                 }
                 None => return Ok(()),
             }

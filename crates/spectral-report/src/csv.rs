@@ -1,6 +1,7 @@
 //! The numeric CSV files of run directories: a header line, columns found by name, empty fields for missing values.
 
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::{Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub(crate) enum Ending {
     MayBeTorn,
 }
 
-/// How a table begins, as `state.toml` has it: what is appended later does not matter to it.
+/// How a table begins, as `state.toml` has it. What is appended later does not matter to it while somebody may append.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Recorded {
     /// Length in bytes.
@@ -32,7 +33,7 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     /// Refuses a text that begins in another way: its figures would be others than those that were measured.
-    fn check(&self, path: &Path, text: &str) -> Result<(), ReportError> {
+    fn check(&self, path: &Path, text: &str, growth: Growth) -> Result<(), ReportError> {
         let Recorded { bytes, crc32 } = self;
         let problem = match usize::try_from(*bytes).ok().and_then(|length| text.as_bytes().get(..length)) {
             None => {
@@ -43,16 +44,32 @@ impl Recorded {
                     "its first {bytes} bytes are not those that state.toml knows: something in it was changed"
                 )
             }
+            Some(first) if growth == Growth::Over && first.len() < text.len() => {
+                format!(
+                    "{} bytes long, though it ended at {bytes} by state.toml: rows were added",
+                    text.len()
+                )
+            }
             Some(_) => return Ok(()),
         };
         Err(ReportError::malformed(path, None, format!("{problem}; restore the file from a copy")))
     }
 }
 
+/// Whether rows may have come since `state.toml` was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// They may.
+    Open,
+    /// The last one had been written by then.
+    Over,
+}
+
 /// A CSV file and what is known of it before it is read.
 pub(crate) struct Source<'a> {
     pub(crate) path: PathBuf,
     pub(crate) ending: Ending,
+    pub(crate) growth: Growth,
     pub(crate) recorded: Option<&'a Recorded>,
 }
 
@@ -66,7 +83,7 @@ pub(crate) struct Table {
 impl Table {
     /// Reads a file; `None` when it does not exist.
     pub(crate) fn read(source: &Source<'_>) -> Result<Option<Self>, ReportError> {
-        let Source { path, ending, recorded } = source;
+        let Source { path, ending, growth, recorded } = source;
         let text = match (read_text(path), recorded) {
             (Ok(text), _) => text,
             (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -76,7 +93,7 @@ impl Table {
             }
             (Err(error), _) => return Err(ReportError::io(path, "read", error)),
         };
-        recorded.map_or(Ok(()), |recorded| recorded.check(path, &text))?;
+        recorded.map_or(Ok(()), |recorded| recorded.check(path, &text, *growth))?;
         Self::parse(path, &text, *ending).map(Some)
     }
 
@@ -178,11 +195,30 @@ impl Table {
     }
 }
 
+/// Bytes of the longest run.toml or state.toml that is read.
+const LONGEST_TOML: u64 = 64 << 20;
+
 /// The text of a plain file. A pipe would keep us waiting, and a device might never end.
-pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
-    match fs::metadata(path)?.is_file() {
-        true => fs::read_to_string(path),
-        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a plain file")),
+fn read_text(path: &Path) -> std::io::Result<String> {
+    read_up_to(path, u64::MAX)
+}
+
+/// The text of a description or a state: as far as other commands read one.
+pub(crate) fn read_toml_text(path: &Path) -> std::io::Result<String> {
+    read_up_to(path, LONGEST_TOML)
+}
+
+fn read_up_to(path: &Path, most: u64) -> std::io::Result<String> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is not a plain file"));
+    }
+    let mut text = String::new();
+    let file = OpenOptions::new().read(true).open(path)?;
+    file.take(most.saturating_add(1)).read_to_string(&mut text)?;
+    match text.len() as u64 <= most {
+        true => Ok(text),
+        false => Err(Error::new(ErrorKind::InvalidData, "it is far longer than it should be")),
     }
 }
 
@@ -198,7 +234,7 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 /// ```
 pub fn read_columns(path: &Path, at_work: bool) -> Result<Vec<(String, Vec<f64>)>, ReportError> {
     let ending = if at_work { Ending::MayBeTorn } else { Ending::Complete };
-    let source = Source { path: path.to_owned(), ending, recorded: None };
+    let source = Source { path: path.to_owned(), ending, growth: Growth::Open, recorded: None };
     Ok(Table::read(&source)?.map(Table::into_columns).unwrap_or_default())
 }
 

@@ -331,6 +331,46 @@ fn a_table_that_contradicts_the_state_is_refused() {
     let whole = fs::read_to_string(file("episodes.csv")).unwrap();
     fs::write(file("episodes.csv"), whole + "39999,1,1,1\n39999,1,").unwrap();
     assert_eq!(read().unwrap()[0].agents[0].episodes.len(), episodes + 1);
+    // Nobody appends to what has ended.
+    let text = fs::read_to_string(run.join("state.toml")).unwrap();
+    for ended in [
+        text.replace("running", "finished"),
+        text.replacen("status = \"running\"\nreason", "status = \"stopped\"\nreason", 1),
+    ] {
+        assert_ne!(ended, text);
+        fs::write(run.join("state.toml"), ended).unwrap();
+        let said = read().unwrap_err().to_string();
+        assert!(said.contains("episodes.csv") && said.contains("rows were added"), "{said}");
+    }
+}
+
+#[test]
+fn times_that_cannot_be_and_agents_elsewhere_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("run");
+    write_run(&run, "pong-mini", 20_000, false, &[member("spectral", 1, (0.0, 5.0, 9e3), 1.0, 20_000)]);
+    let [state, plan] = ["state.toml", "run.toml"].map(|name| run.join(name));
+    let (whole, described) = (fs::read_to_string(&state).unwrap(), fs::read_to_string(&plan).unwrap());
+    let refused = |why: &str| {
+        let said = read_runs(std::slice::from_ref(&run)).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+    };
+    for seconds in ["inf", "nan", "-5.0"] {
+        let of_time = |line: &str| match line.starts_with("seconds = ") {
+            true => format!("seconds = {seconds}\n"),
+            false => format!("{line}\n"),
+        };
+        fs::write(&state, whole.lines().map(of_time).collect::<String>()).unwrap();
+        refused("not a number of seconds");
+    }
+    fs::write(&state, &whole).unwrap();
+    for id in ["../../victim/d", "a/b", "/etc"] {
+        fs::write(&plan, described.replace("id = \"spectral-s1\"", &format!("id = \"{id}\""))).unwrap();
+        refused("is no agent's id");
+    }
+    let file = fs::File::create(&plan).unwrap();
+    file.set_len(1 << 30).unwrap();
+    refused("far longer than it should be");
 }
 
 #[test]

@@ -400,6 +400,20 @@ impl Checkpoints {
         Ok(None)
     }
 
+    /// Why none of a run's checkpoints gives an agent's model, if there are some and all are damaged: the newest one's damage.
+    pub(crate) fn damage(dir: &RunDir, run: &ResolvedRun, agent: usize) -> Option<StoreError> {
+        let mut newest = None;
+        for path in Self::list(dir).ok()?.iter().rev() {
+            match Self::model_in(path, run, agent, ModelKind::Last) {
+                // It went as an older one does.
+                Err(TrainError::Store(StoreError::NotFound { .. })) => {}
+                Err(TrainError::Store(error)) if error.is_damage() => newest = newest.or(Some(error)),
+                _ => return None,
+            }
+        }
+        newest
+    }
+
     fn model_in(
         path: &Path,
         run: &ResolvedRun,

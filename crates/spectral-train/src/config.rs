@@ -578,7 +578,7 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
-    std::fs::read_to_string(path)
+    crate::store::read_text(path)
         .map_err(|e| TrainError::Usage(format!("cannot read {}: {e}", path.display())))
 }
 
@@ -596,8 +596,25 @@ pub(crate) fn plain(value: &toml::Value) -> Option<String> {
 
 /// A TOML text; `origin` names it in errors.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<toml::Table, TrainError> {
-    text.parse().map_err(|e: toml::de::Error| TrainError::Usage(format!("{origin} is no valid TOML: {e}")))
+    text.parse().map_err(|e: toml::de::Error| {
+        // The error repeats the line that it is about, which may be all of a long file.
+        let long = e.span().is_some_and(|span| {
+            let at = span.start.min(text.len());
+            let before = text.as_bytes()[..at].iter().rev().take_while(|byte| **byte != b'\n').count();
+            let after = text.as_bytes()[at..].iter().take_while(|byte| **byte != b'\n').count();
+            before + after > LONGEST_EXCERPT
+        });
+        let said = if long { e.message().to_string() } else { e.to_string() };
+        let said = match said.char_indices().nth(3 * LONGEST_EXCERPT) {
+            Some((end, _)) => format!("{}…", &said[..end]),
+            None => said,
+        };
+        TrainError::Usage(format!("{origin} is no valid TOML: {said}"))
+    })
 }
+
+/// Bytes of the longest line that an error about a TOML text repeats.
+const LONGEST_EXCERPT: usize = 200;
 
 /// A TOML table as dotted keys and plain values; lists become comma-separated text.
 fn flatten(table: &toml::Table, origin: &str) -> Result<Vec<Pair>, TrainError> {
@@ -621,6 +638,8 @@ fn flatten(table: &toml::Table, origin: &str) -> Result<Vec<Pair>, TrainError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::experiment::{Experiment, Overrides};
 
     fn plan(pairs: &[&str]) -> Result<Plan, TrainError> {
         let mut config = Configuration::default();
@@ -718,5 +737,35 @@ mod tests {
         let mut config = Configuration::default();
         assert!(config.toml("task = [", "x.toml").unwrap_err().to_string().contains("x.toml"));
         assert!(config.toml("[agent.spectral]\nbatch = 16", "x.toml").is_ok());
+    }
+
+    /// A pipe keeps its reader waiting and a device never ends: whatever a user names is looked at before it is read.
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_file_of_settings_is_refused_at_once_and_in_few_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, zero) = (folder.path().join("pipe.toml"), folder.path().join("zero.toml"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+        let registry = Registry::default();
+        for path in [&zero, &pipe] {
+            let name = path.display().to_string();
+            let said = [
+                Configuration::default().file(path).unwrap_err(),
+                plan(&["task=catch-scale", &format!("agents={name}")]).unwrap_err(),
+                Experiment::find(&name, &Overrides::default(), &registry).unwrap_err(),
+            ];
+            for error in said {
+                assert_eq!(error.exit_code(), 2);
+                assert!(error.to_string().contains("not a plain file"), "{error}");
+            }
+        }
+        for text in [format!("a = {}", "[".repeat(200_000)), format!("{} = = 1", "x".repeat(200_000))] {
+            let said = Configuration::default().toml(&text, "deep.toml").unwrap_err().to_string();
+            assert!(said.starts_with("deep.toml is no valid TOML: ") && said.len() < 700, "{}", said.len());
+        }
+        // A short line is still shown.
+        let said = Configuration::default().toml("task = = 3", "x.toml").unwrap_err().to_string();
+        assert!(said.contains("task = = 3"), "{said}");
     }
 }

@@ -63,7 +63,9 @@ impl KeptModel {
         if !path.exists() {
             return Ok(None);
         }
-        let bytes = model_file::read(&path, run, agent)?;
+        // What an ended run leaves is of its last frame; the best model, and those of an earlier end, are of some other one.
+        let end = (kind.is_some() && dir.finished()).then(|| dir.frames(id)).filter(|frames| *frames > 0);
+        let bytes = model_file::read_own(&path, run, agent, end)?;
         let frames = model_file::frames_in(&path)?.unwrap_or_else(|| dir.frames(id));
         Ok(Some(KeptModel { bytes, frames }))
     }
@@ -81,6 +83,13 @@ impl KeptModel {
     /// The error for a model that is not there.
     pub fn absent(dir: &RunDir, run: &ResolvedRun, agent: usize, choice: ModelChoice) -> TrainError {
         let id = &run.plan.agents[agent].id;
+        if choice != ModelChoice::Best
+            && let Some(error) = Checkpoints::damage(dir, run, agent)
+        {
+            return TrainError::Data(format!(
+                "{id} has no model '{choice}': the checkpoints cannot be read; of the newest: {error}"
+            ));
+        }
         let others = [ModelChoice::Last, ModelChoice::Best, ModelChoice::Average];
         let there =
             |other: &ModelChoice| Self::find(dir, run, agent, *other).is_ok_and(|found| found.is_some());

@@ -269,6 +269,35 @@ pub fn read(path: &Path, run: &ResolvedRun, agent: usize) -> Result<Vec<u8>, Tra
     Ok(out.into_bytes())
 }
 
+/// [`read`](fn@read) of a file that lies in a run's folder as the model of this agent: it must say that it is, in whatever it says of
+/// its agent, its seed and the task's settings, and be of `frames` if that is given. Otherwise a file that was copied from elsewhere
+/// would play as if the run had trained it.
+///
+/// Files that say less are read. So is any model by its own path, with [`Policy::load`](crate::policy::Policy::load).
+pub fn read_own(
+    path: &Path,
+    run: &ResolvedRun,
+    agent: usize,
+    frames: Option<u64>,
+) -> Result<Vec<u8>, TrainError> {
+    let model = read(path, run, agent)?;
+    if !is_legacy(path) {
+        let file = TensorFile::open(path)?;
+        let value = |key: &str| {
+            file.metadata().iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str())
+        };
+        let of_another = Description::of(run, agent)?.whose_else(value).or_else(|| {
+            let found: u64 = value(FRAMES)?.parse().ok()?;
+            let expected = frames.filter(|expected| *expected != found)?;
+            Some(format!("this is a model of frame {found}, but the agent ended at frame {expected}"))
+        });
+        if let Some(why) = of_another {
+            return Err(StoreError::Model { path: path.into(), detail: why }.into());
+        }
+    }
+    Ok(model)
+}
+
 /// Reads what a file holds if all of it is as the description says.
 fn read_model(
     path: &Path,

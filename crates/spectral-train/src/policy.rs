@@ -65,7 +65,7 @@ impl Policy {
     /// The policy of one agent of a run directory, as it was when the run ended.
     pub fn of_run(dir: &RunDir, run: &ResolvedRun, agent: usize) -> Result<Self, TrainError> {
         let id = &run.plan.agents[agent].id;
-        let model = model_file::read(&dir.model(id), run, agent).map_err(|e| match e {
+        let model = model_file::read_own(&dir.model(id), run, agent, None).map_err(|e| match e {
             TrainError::Store(StoreError::NotFound { .. }) => crate::eval::no_model(dir, id),
             other => other,
         })?;

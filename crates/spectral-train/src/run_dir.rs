@@ -348,6 +348,10 @@ impl RunDir {
             () if !state.get("seconds").is_some_and(|seconds| seconds.is_float()) => {
                 "the seconds".to_string()
             }
+            // They would be added up, and `inf` or `nan` would be written from then on.
+            () if !(seconds(&state).is_finite() && seconds(&state) >= 0.0) => {
+                "a number of seconds".to_string()
+            }
             () => match plan.agents.iter().find(|agent| !known(agent)) {
                 Some(agent) => format!("the frames of {}", agent.id),
                 None => return Ok((seconds(&state), has_progress(&state))),

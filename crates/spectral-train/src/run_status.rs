@@ -100,6 +100,13 @@ impl RunStatus {
         let state = table(&path.join("state.toml"))?.unwrap_or_default();
         let standing = standing(text(&state, "status").as_deref(), claim::is_at_work(path));
         let seconds = state.get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0);
+        if !(seconds.is_finite() && seconds >= 0.0) {
+            let file = path.join("state.toml");
+            return Err(TrainError::Data(format!(
+                "{}: seconds is {seconds}, not a number of seconds",
+                file.display()
+            )));
+        }
         let states = entries(&state);
         let mut agents = Vec::new();
         for entry in entries(&run) {
@@ -111,6 +118,9 @@ impl RunStatus {
             let saved = own.and_then(|state| count(state, "frames")).unwrap_or(0);
             let stopped = own.filter(|state| text(state, "status").as_deref() == Some("stopped"));
             let folder = path.join("agents").join(&id);
+            if standing == Standing::Finished {
+                check_end(&folder.join("episodes.csv"), own)?;
+            }
             let episodes = last_rows(&folder.join("episodes.csv"), ["frame", "score"])?;
             let metrics = last_rows(&folder.join("metrics.csv"), ["frame", "updates"])?;
             // Rows that are newer than the last checkpoint count only as long as somebody goes on from them.
@@ -268,6 +278,21 @@ pub(crate) fn last_rows(path: &Path, columns: [&str; 2]) -> Result<Vec<[f64; 2]>
     Ok(whole.lines().skip(1).filter_map(row).collect())
 }
 
+/// Refuses a table that has grown since its run ended, by what `state.toml` says of the agent: its newest rows are not the run's.
+fn check_end(path: &Path, agent: Option<&&toml::Table>) -> Result<(), TrainError> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let of_table = |agent: &&toml::Table| agent.get("tables")?.get(name)?.get("bytes")?.as_integer();
+    let recorded = agent.and_then(of_table).and_then(|bytes| u64::try_from(bytes).ok());
+    let found = path.metadata().map_or(0, |metadata| metadata.len());
+    match recorded.filter(|recorded| found > *recorded) {
+        None => Ok(()),
+        Some(recorded) => Err(TrainError::Data(format!(
+            "{}: {found} bytes long, though it ended at {recorded} by state.toml: rows were added; restore the file from a copy",
+            path.display()
+        ))),
+    }
+}
+
 fn newest_checkpoint(folder: &Path) -> Option<LastCheckpoint> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let whole = |name: &str| name.ends_with(".checkpoint") && !is_temporary(name) && !name.starts_with('.');
@@ -358,6 +383,29 @@ mod tests {
         assert_eq!(status.rate(), Some(80.0));
         assert_eq!(status.seconds_left(), Some(5.0));
         assert_eq!(status.share(), 0.45);
+    }
+
+    #[test]
+    fn rows_after_the_end_of_a_finished_run_and_impossible_times_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = run(folder.path());
+        let bytes = path.join("agents/a-s1/episodes.csv").metadata().unwrap().len();
+        let state = |status: &str, seconds: &str, bytes: u64| {
+            let text = format!(
+                "status = \"{status}\"\nseconds = {seconds}\n[[agents]]\nid = \"a-s1\"\nframes = 600\nstatus = \"finished\"\n\
+                 tables = {{ \"episodes.csv\" = {{ bytes = {bytes}, crc32 = \"0\" }} }}\n"
+            );
+            put(&path, "state.toml", &text);
+            RunStatus::read(&path)
+        };
+        assert_eq!(state("finished", "10.0", bytes).unwrap().agents[0].score, Some(50.5));
+        let error = state("finished", "10.0", bytes - 9).unwrap_err();
+        assert!(error.exit_code() == 3 && error.to_string().contains("rows were added"), "{error}");
+        state("interrupted", "10.0", bytes - 9).unwrap();
+        for seconds in ["inf", "nan", "-5.0"] {
+            let error = state("finished", seconds, bytes).unwrap_err();
+            assert!(error.exit_code() == 3 && error.to_string().contains("seconds is"), "{error}");
+        }
     }
 
     #[test]

@@ -339,6 +339,10 @@ impl Trainer {
             }
         };
         match error {
+            // Nobody goes on with it, and what its checkpoints are called is known where it is now.
+            TrainError::Busy(_) if matches!(self.dir.path().try_exists(), Ok(false)) => {
+                "what its last checkpoint has is there, if the folder is".into()
+            }
             TrainError::Busy(_) => "the other process goes on with it from its last checkpoint".into(),
             TrainError::Device(_) => {
                 saved

@@ -45,7 +45,13 @@ impl Found {
         let mut waiting = VecDeque::from([(start.to_owned(), 0)]);
         while let Some((path, depth)) = waiting.pop_front() {
             let io = |error| RomsError::Io { file: path.clone(), error };
-            let metadata = fs::metadata(&path).map_err(io)?;
+            let metadata = match fs::metadata(&path) {
+                // A link that leads nowhere, or a file that has gone since its folder was read.
+                Err(error) if depth > 0 && (error.kind() == ErrorKind::NotFound || path.is_symlink()) => {
+                    continue;
+                }
+                metadata => metadata.map_err(io)?,
+            };
             if !metadata.is_dir() && !metadata.is_file() {
                 if depth == 0 {
                     return Err(io(no_plain_file()));
@@ -196,6 +202,23 @@ mod tests {
         let mut here = found();
         here.look_into(&folder.0).unwrap();
         assert_eq!((here.roms.len(), ASKED.get()), (1, 2), "each file is read once");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_lead_nowhere_are_passed_over_and_refused_by_name() {
+        use std::os::unix::fs::symlink;
+        let folder = Folder::new("dangling");
+        folder.file("rom", &[3; 4096]);
+        let [nowhere, itself] = ["nowhere.bin", "itself.bin"].map(|name| folder.0.join(name));
+        symlink(folder.0.join("gone"), &nowhere).unwrap();
+        symlink(&itself, &itself).unwrap();
+        let mut here = found();
+        here.look_into(&folder.0).unwrap();
+        assert_eq!(here.roms.len(), 1);
+        for link in [nowhere, itself] {
+            assert!(found().look_into(&link).is_err());
+        }
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::evaluations::read_evaluations;
 use super::legacy::{LEGACY_TASK_SETTINGS, legacy_frames_per_step, legacy_sees_true_rewards};
 use super::{AgentRun, AgentStatus, Episode, Hardware, Metrics, Run, RunStatus, TdError};
-use crate::csv::{Ending, Recorded, Source, Table};
+use crate::csv::{Ending, Growth, Recorded, Source, Table};
 use crate::error::ReportError;
 
 /// The versions of the run directory that this crate understands.
@@ -186,16 +186,25 @@ fn read_run(directory: &Path) -> Result<Run, ReportError> {
         seconds: 0.0,
         agents: Vec::new(),
     });
+    if !(state.seconds.is_finite() && state.seconds >= 0.0) {
+        let problem = format!("seconds is {}, not a number of seconds", state.seconds);
+        return Err(ReportError::malformed(&state_toml, None, problem));
+    }
+    if let Some(entry) = file.agents.iter().find(|entry| !is_one_name(&entry.id)) {
+        let problem = format!("`{}` is no agent's id: it must name a folder", entry.id);
+        return Err(ReportError::malformed(&run_toml, None, problem));
+    }
     for entry in &state.agents {
         if !file.agents.iter().any(|agent| agent.id == entry.id) {
             let problem = format!("agent `{}` is not one of run.toml's agents", entry.id);
             return Err(ReportError::malformed(&state_toml, None, problem));
         }
     }
+    let status = state.status;
     let mut agents = Vec::with_capacity(file.agents.len());
     for entry in file.agents {
         let state = state.agents.iter().find(|state| state.id == entry.id);
-        agents.push(read_agent(directory, entry, state)?);
+        agents.push(read_agent(directory, entry, state, status)?);
     }
     // All agents of a population share one clock, which corresponds to the frames of the furthest agent.
     let furthest = agents.iter().map(|agent| agent.frames).max().unwrap_or(0);
@@ -246,7 +255,7 @@ fn check_seal(text: &str) -> Result<(), &'static str> {
 }
 
 fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
-    let text = match crate::csv::read_text(path) {
+    let text = match crate::csv::read_toml_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(ReportError::io(path, "read", error)),
@@ -276,17 +285,27 @@ fn read_options(run_toml: &Path) -> Result<BTreeMap<String, String>, ReportError
     Ok(options)
 }
 
+/// Whether an id names a folder in a folder, and nothing elsewhere.
+fn is_one_name(id: &str) -> bool {
+    let mut parts = Path::new(id).components();
+    matches!(parts.next(), Some(Component::Normal(name)) if name == id) && parts.next().is_none()
+}
+
 fn read_agent(
     directory: &Path,
     entry: AgentEntry,
     state: Option<&AgentState>,
+    run: RunStatus,
 ) -> Result<AgentRun, ReportError> {
     let status = state.map_or(AgentStatus::Running, |state| state.status);
     let ending = if status == AgentStatus::Running { Ending::MayBeTorn } else { Ending::Complete };
     let folder = directory.join("agents").join(&entry.id);
     let table = |name: &str| {
         let recorded = state.and_then(|state| state.tables.get(name));
-        Source { path: folder.join(name), ending, recorded }
+        // Frozen games of an agent that has ended are played while others train.
+        let over = run == RunStatus::Finished || (status != AgentStatus::Running && name != "eval.csv");
+        let growth = if over { Growth::Over } else { Growth::Open };
+        Source { path: folder.join(name), ending, growth, recorded }
     };
     let episodes = read_episodes(&table("episodes.csv"))?;
     let reached = episodes.last().map_or(0, |episode| episode.frame);

@@ -228,13 +228,23 @@ impl Shared {
             (Some(_), None) => "another process has taken it over".to_string(),
             (Some(_), Some(other)) => format!("{} has taken it over", other.who(&record)),
         };
-        let text = format!(
-            "process {} has lost the run in {} and writes nothing more there: {by}, as others may once nothing was heard \
+        // Nobody took it: its folder was moved or removed, and with it the claim.
+        let gone = newer.is_none() && matches!(self.folder.try_exists(), Ok(false));
+        let text = if gone {
+            format!(
+                "{0} is no longer there, and process {1} writes nothing more; if you moved it, resume it where it is now",
+                self.folder.display(),
+                self.process
+            )
+        } else {
+            format!(
+                "process {} has lost the run in {} and writes nothing more there: {by}, as others may once nothing was heard \
              of a process for {} s",
-            self.process,
-            self.folder.display(),
-            super::STALE.as_secs()
-        );
+                self.process,
+                self.folder.display(),
+                super::STALE.as_secs()
+            )
+        };
         guard(&self.lost).get_or_insert(text.clone());
         if let Some(control) = &*guard(&self.control) {
             control.halt();

@@ -262,6 +262,18 @@ fn whoever_is_outdone_stops_and_writes_nothing_more() {
 }
 
 #[test]
+fn a_folder_that_was_moved_is_not_said_to_be_anothers() {
+    let folder = tempdir().unwrap();
+    let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+    std::fs::create_dir(&before).unwrap();
+    let lock = RunLock::take(&before).unwrap();
+    std::fs::rename(&before, &after).unwrap();
+    let text = lock.confirm().unwrap_err().to_string();
+    let said = ["before is no longer there", "resume it where it is now"];
+    assert!(said.iter().all(|words| text.contains(words)) && !text.contains("lost"), "{text}");
+}
+
+#[test]
 fn a_claim_that_vanished_is_lost_before_any_beat() {
     let folder = tempdir().unwrap();
     let lock = RunLock::take(folder.path()).unwrap();

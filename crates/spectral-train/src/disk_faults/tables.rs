@@ -172,10 +172,17 @@ fn a_damaged_state_is_refused() {
     let dir = ScratchDir::new();
     let _unsynced = Disk::watch(dir.path(), None);
     let run = run_to(&dir, 1);
-    let whole = state(&run);
+    let whole = unsealed(&state(&run));
     let seconds = RunDir::open(&run, &Registry::default()).unwrap().0.seconds();
     assert!(seconds > 0.0);
     let cut_at = |word: &str| whole[..whole.find(word).unwrap()].to_string();
+    let with_seconds = |number: &str| -> String {
+        let line = |line: &str| match line.starts_with("seconds = ") {
+            true => format!("seconds = {number}\n"),
+            false => format!("{line}\n"),
+        };
+        whole.lines().map(line).collect()
+    };
     let damages = [
         (String::new(), "the status"),
         (cut_at("seconds"), "the seconds"),
@@ -184,6 +191,9 @@ fn a_damaged_state_is_refused() {
         (whole.replacen("status = \"", "status = ", 1), "damaged"),
         (whole.replacen("seconds = ", "seconds = \"", 1), "damaged"),
         (whole.replacen("seconds", "zeconds", 1), "the seconds"),
+        (with_seconds("inf"), "a number of seconds"),
+        (with_seconds("nan"), "a number of seconds"),
+        (with_seconds("-5.0"), "a number of seconds"),
     ];
     let kept = dir.join("kept");
     for without_checkpoints in [false, true] {
@@ -265,4 +275,38 @@ fn a_run_is_not_taken_over_while_a_table_may_be_in_use() {
         drop(old);
     }
     assert!(refused >= 4, "{refused} listings that failed ended it");
+}
+
+/// "Not there yet" would send its user to `resume`, which refuses damaged checkpoints.
+#[test]
+fn a_model_whose_checkpoints_are_all_damaged_is_not_called_one_that_is_still_to_come() {
+    let dir = ScratchDir::new();
+    let _unsynced = Disk::watch(dir.path(), None);
+    let run = run_to(&dir, 1);
+    let registry = Registry::default();
+    let (opened, file) = RunDir::open(&run, &registry).unwrap();
+    let resolved = registry.resolve_plan(file.plan).unwrap();
+    let need =
+        || crate::kept_model::KeptModel::need(&opened, &resolved, 0, crate::kept_model::ModelChoice::Last);
+    let state = state(&run).replace("\"finished\"", "\"running\"");
+    std::fs::write(run.join("state.toml"), unsealed(&state)).unwrap();
+    need().unwrap();
+    let model = opened.model(&resolved.plan.agents[0].id);
+    let _ = std::fs::remove_file(model);
+    for path in checkpoints(&run) {
+        std::fs::write(path, b"").unwrap();
+    }
+    let error = need().unwrap_err();
+    assert!(
+        error.exit_code() == 3 && error.to_string().contains("the checkpoints cannot be read"),
+        "{error}"
+    );
+    std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
+    let error = need().unwrap_err();
+    assert!(error.exit_code() == 2 && error.to_string().contains("no model yet"), "{error}");
+}
+
+/// A state without its checksum, as somebody has it who changes it on purpose.
+fn unsealed(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("# checksum")).map(|line| format!("{line}\n")).collect()
 }

@@ -190,6 +190,26 @@ impl Description {
         ]
     }
 
+    /// Whose model a file is by its metadata, if that is another's than this one. Settings that only one of the two knows are those
+    /// that the task got later.
+    pub(super) fn whose_else<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+        let own = [self.agent.clone(), self.seed.to_string()];
+        let [agent, seed] = ["agent", "seed"].map(&value);
+        let found = [agent.unwrap_or(&own[0]), seed.unwrap_or(&own[1])].map(shorten);
+        if found != own {
+            let [name, id] = [found, own].map(|[agent, seed]| format!("{agent}-s{seed}"));
+            return Some(format!("this is the model of {name}, not of {id}"));
+        }
+        let [own, found] = [self.task_settings.as_str(), value("task_settings")?]
+            .map(|text| text.parse::<toml::Table>().unwrap_or_default());
+        let (key, found, own) = found.iter().find_map(|(key, found)| {
+            let own = own.get(key).filter(|own| *own != found)?;
+            Some((key, plain(found)?, plain(own)?))
+        })?;
+        let [key, found, own] = [key.as_str(), &found, &own].map(shorten);
+        Some(format!("it was trained with the task's {key} at {found}, and this run has {own}"))
+    }
+
     /// What a file's metadata say differently.
     pub(super) fn compare_metadata(&self, found: &[(String, String)]) -> Vec<String> {
         let value = |key: &str| found.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str());

@@ -341,3 +341,36 @@ fn the_mean_of_weights_says_that_it_is_one() {
     }
     assert!(path_in(dir.path()).exists());
 }
+
+#[test]
+fn a_model_that_was_copied_from_another_agent_or_run_is_not_taken_for_ones_own() {
+    let dir = ScratchDir::new();
+    let small = ["task=catch-scale", "agents=popart", "hidden=4", "seeds=2"];
+    let run = resolve(&small);
+    let model = any_model(&run, 1);
+    write(dir.path(), &run, 1, 70, &model, &Fence::default()).unwrap();
+    let path = path_in(dir.path());
+    assert!(read_own(&path, &run, 1, Some(70)).unwrap() == model);
+    assert!(read_own(&path, &run, 1, None).unwrap() == model);
+    let refused = |run: &ResolvedRun, agent, frames, words: &str| {
+        let error = read_own(&path, run, agent, frames).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    refused(&run, 0, None, "this is the model of popart-s2, not of popart-s1");
+    refused(&run, 1, Some(80), "a model of frame 70, but the agent ended at frame 80");
+    let other = resolve(&[&small[..], &["reward_scale=7"]].concat());
+    refused(&other, 1, None, "reward_scale");
+    // Files of earlier versions, and of tasks that have got a setting since, say less.
+    rewrite(&path, |metadata, _| {
+        metadata.retain(|(key, _)| key != CHECKSUM);
+        let settings = metadata.iter_mut().find(|(key, _)| key == "task_settings").unwrap();
+        settings.1 =
+            settings.1.lines().filter(|l| !l.starts_with("reward_scale")).map(|l| format!("{l}\n")).collect();
+    });
+    assert!(read_own(&path, &other, 1, None).unwrap() == model);
+    rewrite(&path, |metadata, _| {
+        metadata.retain(|(key, _)| !["agent", "seed", "task_settings"].contains(&key.as_str()))
+    });
+    assert!(read_own(&path, &run, 0, None).unwrap() == model);
+}
