@@ -200,7 +200,10 @@ impl RunDir {
         let text = read_text(&file).map_err(|e| {
             let mut text =
                 format!("{} is not a run directory: cannot read {}: {e}", path.display(), file.display());
-            if let Ok(runs) = find_runs(path) {
+            // One that cannot be read is a run all the same.
+            if e.kind() == ErrorKind::NotFound
+                && let Ok(runs) = find_runs(path)
+            {
                 let some: Vec<String> =
                     runs.iter().take(NAMED).map(|run| run.display().to_string()).collect();
                 let more = if runs.len() > some.len() { ", …" } else { "" };
