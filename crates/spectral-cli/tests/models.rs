@@ -38,7 +38,7 @@ fn last_and_best_are_played_and_an_absent_one_says_what_there_is() {
     assert_eq!(training, last);
     // As if a GPU had trained it, in bf16 and in an arithmetic that a CPU does not have.
     let file = place.path("run/run.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
+    let text = unsealed(&std::fs::read_to_string(&file).unwrap());
     let on = |device: &str| {
         let device = format!("device = \"cpu, then {device}\"\n\n[task_settings]");
         std::fs::write(&file, text.replace("device = \"cpu\"\n\n[task_settings]", &device)).unwrap();

@@ -117,7 +117,7 @@ fn runs_of_unlike_lengths_meet_at_a_frame() {
     let early = place.run("report short long --experiment claims.toml --at-frames 3000 --json").code(0);
     let early = early.says(&["Shorter than the figure asks for: 3,000 of 4,000"]).json();
     assert_eq!(early["tasks"][0]["rows"][0]["finished"], 2);
-    assert!(page(&place, "short/report").contains("read up to 3k frames only"));
+    assert!(page(&place, "short/report-at-3000").contains("read up to 3k frames only"));
 }
 
 #[test]
