@@ -441,11 +441,8 @@ fn a_full_checkpoint_after_a_light_one_goes_on_to_the_bit() {
         let path = dir.join(name);
         train(&path, &light, DeviceChoice::CpuLockstep, 2);
         let text = std::fs::read_to_string(path.join("run.toml")).unwrap();
-        std::fs::write(
-            path.join("run.toml"),
-            text.replace("checkpoint = \"light\"", "checkpoint = \"full\""),
-        )
-        .unwrap();
+        let text = seal(&text.replace("checkpoint = \"light\"", "checkpoint = \"full\""));
+        std::fs::write(path.join("run.toml"), text).unwrap();
         for (number, frames) in stops.into_iter().enumerate() {
             let device = if number % 2 == 0 { DeviceChoice::Cpu } else { DeviceChoice::CpuLockstep };
             resume(&path, device, Some(frames));
