@@ -215,6 +215,7 @@ fn on_a_terminal(place: &Place, size: (usize, usize), arguments: &str) -> Option
 }
 
 /// What a terminal of this size has shown in the end, line by line, what has scrolled away included.
+#[cfg(target_os = "linux")]
 fn screen(said: &str, columns: usize, height: usize) -> Vec<String> {
     let mut lines = vec![vec![' '; columns]];
     let (mut row, mut column) = (0_usize, 0_usize);

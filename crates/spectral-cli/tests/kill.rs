@@ -5,7 +5,6 @@ mod common;
 
 use common::*;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// A small generator: moments must be the same in every run of the test.
@@ -253,7 +252,7 @@ fn who_was_started_by_nohup_goes_on_when_the_terminal_goes_away() {
     let place = Place::new();
     for (name, before) in [("kept", "trap '' HUP; "), ("stopped", "")] {
         let program = format!("{before}exec \"$0\" \"$@\"");
-        let mut command = Command::new("sh");
+        let mut command = std::process::Command::new("sh");
         command.args(["-c", &program, env!("CARGO_BIN_EXE_spectral")]).current_dir(place.path(""));
         command.args(train(&format!("--frames 100000000 --out {name}")).split_whitespace());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());

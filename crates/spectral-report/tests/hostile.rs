@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use spectral_report::{ReportOptions, read_columns, read_runs, write_report};
+use spectral_report::{ReportOptions, read_runs, write_report};
 use std::fs;
 use std::path::Path;
 use synthetic::{member, write_run};
@@ -32,7 +32,7 @@ fn pipes_in_place_of_files_are_refused_at_once() {
         let (done, wait) = channel();
         let run = root.path().join("run");
         std::thread::spawn(move || {
-            let columns = read_columns(&pipe, true).err().map(|error| error.to_string());
+            let columns = spectral_report::read_columns(&pipe, true).err().map(|error| error.to_string());
             done.send((columns, read_runs(&[run]).err().map(|error| error.to_string()))).unwrap();
         });
         let (columns, report) = wait.recv_timeout(Duration::from_secs(120)).expect("it waits for ever");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::checkpoint::Checkpoints;
 use crate::run_dir::RunDir;
-use crate::store::disk::faults::{Disk, Fault, Kind};
+use crate::store::disk::faults::{Disk, Fault};
 use crate::store::disk::power::{Data, Names, lay};
 use crate::store::testing::ScratchDir;
 use crate::table_sums::from_toml;
@@ -270,7 +270,7 @@ fn a_run_is_not_taken_over_while_a_table_may_be_in_use() {
                     assert_ne!(inode(&run, name), before, "{name} is still in use: {kind:?} number {point}");
                 }
             }
-            Err(_) => refused += usize::from(kind == Kind::List),
+            Err(_) => refused += usize::from(kind == crate::store::disk::faults::Kind::List),
         }
         drop(old);
     }

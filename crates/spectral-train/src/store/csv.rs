@@ -205,7 +205,6 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::disk;
     use super::super::testing::ScratchDir;
     use super::*;
 
@@ -310,7 +309,9 @@ mod tests {
     fn a_full_disk_is_called_a_full_disk() {
         let dir = ScratchDir::new();
         let mut table = CsvWriter::create(&dir.join("t.csv"), &header(&["frame"])).unwrap();
-        let full = disk::open_with(std::fs::OpenOptions::new().write(true), Path::new("/dev/full")).unwrap();
+        let full =
+            super::super::disk::open_with(std::fs::OpenOptions::new().write(true), Path::new("/dev/full"))
+                .unwrap();
         table.out = BufWriter::new(full);
         table.row(&[1u64.into()]).unwrap();
         let error = table.flush().unwrap_err();
