@@ -90,7 +90,7 @@ def test_a_torn_line_counts_only_once_it_is_whole(small):
     whole = len(Run(small).agents[0].episodes()["frame"])
     with open(table, "a") as file:
         file.write("2000,1")
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="rows were added"):
         Run(small)
     state.write_text(STATE.format("running", "running", ""))
     run = Run(small)
@@ -169,8 +169,8 @@ def test_hostile_and_foreign_folders(small, tmp_path):
     refused(text.replace("format = 2", "format = 99"), "format 99 is not known")
     refused(text.replace('id = "popart-s1"', 'id = "../../x"'), "run.toml|state.toml")
     (small / "state.toml").unlink()
-    refused(text.replace('id = "popart-s1"', 'id = "../../x"'), "cannot be an agent's id")
-    refused(text.replace('id = "popart-s1"', 'id = ""'), "cannot be an agent's id")
+    refused(text.replace('id = "popart-s1"', 'id = "../../x"'), "is no agent's id")
+    refused(text.replace('id = "popart-s1"', 'id = ""'), "is no agent's id")
     (small / "run.toml").write_bytes(b"\xff\xfe")
     with pytest.raises((ValueError, OSError), match="run.toml"):
         Run(small)
