@@ -167,7 +167,7 @@ pub(crate) fn size(task: &Task<'_>) -> (f64, f64) {
 /// The figure by itself: the profile to the left, the probabilities to the right.
 pub(crate) fn figure(canvas: &mut dyn Canvas, task: &Task<'_>, shown: &Profile) {
     canvas.text((8.0, 28.0), &task.name, Lettering::new(TITLE, Paint::Ink, Anchor::Start).strong());
-    let caption = "Final scores: share of seeds above a score (left), probability of improvement (right); exact 95% \
+    let caption = "Final scores: share of seeds above a score (left), probability of improvement (right); binomial 95% \
                    intervals.";
     canvas.text((8.0, 49.0), caption, Lettering::new(BODY, Paint::Muted, Anchor::Start));
     let style = |name: &str| task.agent(name).map(|agent| agent.style);
