@@ -43,6 +43,8 @@ pub(crate) struct Evaluations {
     /// Those that are still to be played, the oldest first.
     pending: VecDeque<Arc<Request>>,
     best: Option<Best>,
+    /// The best model's file is not of this model yet.
+    unwritten: bool,
     table: Table,
     fence: Fence,
 }
@@ -74,6 +76,7 @@ impl Evaluations {
                 requested: 0,
                 pending: VecDeque::new(),
                 best: None,
+                unwritten: false,
                 table: Table::Closed,
                 fence: Fence::default(),
             })
@@ -111,33 +114,28 @@ impl Evaluations {
         self.pending.front().map(|request| (self.run.clone(), request.clone()))
     }
 
-    /// Writes down how the first of those that are to be played went, and keeps the best model.
+    /// Writes down how the first of those that are to be played went, and remembers the best model. Its file follows with the next
+    /// checkpoint, because training on a device waits meanwhile.
     pub(crate) fn played(&mut self, rows: &[Row]) -> Result<(), TrainError> {
         let Some(request) = self.pending.pop_front() else { return Ok(()) };
-        let Table::Open(table, folder) = &mut self.table else {
+        let Table::Open(table, _) = &mut self.table else {
             unreachable!("files are opened before the first step")
         };
         for row in rows {
             table.row(&fields(row))?;
         }
         table.flush()?;
-        let mut improved = false;
+        let mut models = Arc::unwrap_or_clone(request).models;
         for row in rows {
             let better = self.best.as_ref().is_none_or(|best| row.score_mean >= best.score);
-            let model = request.models.iter().find(|(name, _)| *name == row.model);
-            if let Some((name, bytes)) = model.filter(|_| better && row.score_mean.is_finite()) {
-                let (frame, score, bytes) = (row.frame, row.score_mean, bytes.clone());
-                self.best = Some(Best { frame, score, model: name, bytes });
-                improved = true;
+            let place = models.iter().position(|(name, _)| *name == row.model);
+            if let Some(place) = place.filter(|_| better && row.score_mean.is_finite()) {
+                let (model, bytes) = models.swap_remove(place);
+                self.best = Some(Best { frame: row.frame, score: row.score_mean, model, bytes });
+                self.unwritten = true;
             }
         }
-        match improved {
-            true => {
-                self.fence.check()?;
-                write_best(&self.run, folder, self.best.as_ref(), &self.fence)
-            }
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Begins the agent's files in a folder that no checkpoint speaks of.
@@ -175,14 +173,26 @@ impl Evaluations {
             _ => return Ok(()),
         }
         // The file may be of a moment after the checkpoint, which need not come again.
+        self.write_best(folder)
+    }
+
+    /// Writes the best model, or removes the file if there is none.
+    fn write_best(&mut self, folder: &Path) -> Result<(), StoreError> {
         write_best(&self.run, folder, self.best.as_ref(), &self.fence).map_err(|e| match e {
             TrainError::Store(error) => error,
             lost => StoreError::io(folder, "write to", std::io::Error::other(lost)),
-        })
+        })?;
+        self.unwritten = false;
+        Ok(())
     }
 
-    /// Writes the state. The rows of the table are synced to disk before the state refers to them.
+    /// Writes the state, and the best model if there is a new one. The rows of the table are synced to disk before the state refers
+    /// to them.
     pub(crate) fn save(&mut self, out: &mut StateWriter) -> Result<(), StoreError> {
+        if let (true, Table::Open(_, folder)) = (self.unwritten, &self.table) {
+            let folder = folder.clone();
+            self.write_best(&folder)?;
+        }
         out.u64(self.requested);
         out.u64(match &mut self.table {
             Table::Open(table, _) => table.sync_data()?,

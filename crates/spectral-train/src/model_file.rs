@@ -183,7 +183,8 @@ pub(crate) fn write_model(
     let state = Tensor { name: CODEC_STATE.into(), dtype: Dtype::F64, shape: vec![codec_state.len()], bytes };
     let mut tensors = vec![state];
     for tensor in description.tensors() {
-        let bytes = tensor.places().flat_map(|place| parameters[place].to_le_bytes()).collect();
+        let mut bytes = Vec::with_capacity(4 * tensor.shape.iter().product::<usize>());
+        tensor.places().for_each(|place| bytes.extend_from_slice(&parameters[place].to_le_bytes()));
         let (name, shape) = (tensor.name.clone(), tensor.shape.clone());
         tensors.push(Tensor { name, dtype: Dtype::F32, shape, bytes });
     }

@@ -85,6 +85,8 @@ fn plan(further: &[&str]) -> Plan {
         "replay=2000",
         "learning_starts=200",
         "log_frames=500",
+        // Whether a run has frozen games would depend on its end, which differs between these.
+        "eval_games=0",
         "checkpoint=full",
         "device=cuda",
     ];
