@@ -10,7 +10,7 @@ use crate::events::{Event, Events};
 use crate::frozen_games::{Request, Row};
 use crate::glimpse::{GlimpseSlot, GlimpseTaker, Standing};
 use crate::metrics_writer::{EPISODES, Episode, MetricsWriter, RecordedFiles};
-use crate::plan::{AgentPlan, MAX_FRAMES, Plan};
+use crate::plan::{AgentPlan, MAX_FRAMES};
 use crate::recent::RecentScores;
 use crate::recipe::Anchor;
 use crate::resolve::ResolvedRun;
@@ -23,10 +23,13 @@ use spectral_agent::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader, StateWriter};
 use spectral_core::reward::check_reward;
 use spectral_core::rng::{Purpose, Stream};
-use spectral_core::schedule::Linear;
 use spectral_env::{ActionMask, Env, Observation, Step, TaskSpec};
 use std::path::Path;
 use std::sync::Arc;
+
+mod counters;
+
+use counters::{Clock, Counters};
 
 /// Columns of `metrics.csv` before the learner's own.
 const COLUMNS: [&str; 7] =
@@ -59,64 +62,11 @@ pub struct Actor {
     evaluations: Option<Box<Evaluations>>,
 }
 
-/// The protocol's periods in agent steps.
-#[derive(Clone, Debug, PartialEq)]
-struct Clock {
-    frames_per_step: u64,
-    learning_starts: u64,
-    update_period: u64,
-    target_period: u64,
-    log_period: u64,
-    exploration: Linear,
-}
-
-/// State that changes with every step and is saved with every checkpoint.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Counters {
-    steps: u64,
-    episodes: u64,
-    saturated: u64,
-    /// Whether the next step begins with a reset.
-    fresh: bool,
-    player_score: u8,
-    episode_steps: u64,
-    episode_return: f64,
-    episode_score: f64,
-    /// In the current logging interval: number of episodes, sum of returns, sum of scores.
-    interval: [f64; 3],
-    /// A moving average of scores. Only checkpoints have it, which versions that show it may read.
-    smoothed_score: f64,
-    /// The step at which replay was last empty: 0, or the step at which a light checkpoint was resumed.
-    emptied: u64,
-    /// Steps at which the run was resumed in the middle of an episode of a task that cannot be saved.
-    seams: Vec<u64>,
-}
-
 /// The metric files. A restored agent opens them only after its whole checkpoint has been verified.
 enum Files {
     Closed,
     Recorded(RecordedFiles),
     Open(Box<MetricsWriter>),
-}
-
-impl Clock {
-    fn new(plan: &Plan, agent: &AgentPlan, frames_per_step: u64) -> Self {
-        let s = &agent.settings;
-        let steps = |frames: u64| frames.div_ceil(frames_per_step).max(1);
-        Clock {
-            frames_per_step,
-            learning_starts: steps(s.learning_starts),
-            update_period: steps(s.update_period),
-            target_period: steps(s.target_period),
-            log_period: steps(plan.run.log_frames),
-            exploration: Linear {
-                from: s.epsilon_start,
-                to: s.epsilon_final,
-                start: s.learning_starts,
-                duration: s.epsilon_frames,
-            },
-        }
-    }
 }
 
 impl Actor {
@@ -576,64 +526,4 @@ impl Actor {
 
 fn columns(learner: &[String]) -> Vec<String> {
     COLUMNS.iter().map(|c| c.to_string()).chain(learner.iter().cloned()).collect()
-}
-
-impl Counters {
-    /// Gives up the episode under way; the next step begins another.
-    fn abandon_episode(&mut self, replay: u64) {
-        self.fresh = true;
-        (self.episode_steps, self.episode_return, self.episode_score) = (0, 0.0, 0.0);
-        let steps = self.steps;
-        self.seams.retain(|seam| seam + replay > steps);
-        self.seams.push(steps);
-    }
-
-    fn save(&self, out: &mut StateWriter) {
-        let mut counts = vec![self.steps, self.episodes, self.saturated, self.episode_steps];
-        // What follows is rare, and checkpoints of older versions never have it.
-        if self.emptied > 0 || !self.seams.is_empty() {
-            counts.push(self.emptied);
-            counts.extend(&self.seams);
-        }
-        out.u64s(&counts);
-        out.bool(self.fresh);
-        out.u8(self.player_score);
-        out.f64s(&[self.episode_return, self.episode_score, self.smoothed_score]);
-        out.f64s(&self.interval);
-    }
-
-    /// `longest` is how many steps the longest run has. Counters beyond that would overflow later.
-    fn restore(from: &mut StateReader<'_>, longest: u64) -> Result<Self, StateError> {
-        let foreign = || StateError("counters of another version".into());
-        let counts = from.u64s()?;
-        if let Some(beyond) = counts.iter().find(|&&count| count > longest) {
-            return Err(StateError(format!("counters that no run reaches ({beyond})")));
-        }
-        let (&[steps, episodes, saturated, episode_steps], rest) =
-            counts.split_first_chunk().ok_or_else(foreign)?;
-        let (emptied, seams) = match rest {
-            [] => (0, Vec::new()),
-            [emptied, seams @ ..] if rest.iter().all(|&step| step <= steps) => (*emptied, seams.to_vec()),
-            _ => return Err(foreign()),
-        };
-        let (fresh, player_score) = (from.bool()?, from.u8()?);
-        let &[episode_return, episode_score, smoothed_score] = from.f64s()?.as_slice() else {
-            return Err(foreign());
-        };
-        let interval = from.f64s()?.try_into().map_err(|_| foreign())?;
-        Ok(Counters {
-            steps,
-            episodes,
-            saturated,
-            fresh,
-            player_score,
-            episode_steps,
-            episode_return,
-            episode_score,
-            interval,
-            smoothed_score,
-            emptied,
-            seams,
-        })
-    }
 }

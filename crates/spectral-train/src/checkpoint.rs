@@ -5,8 +5,9 @@
 //! with a mark and without segments: an agent resumed from it has all that it had learned and an empty replay.
 
 mod advice;
+mod models;
+mod sections;
 
-use crate::actor::Actor;
 use crate::checked_records::CheckedRecords;
 use crate::claim::Fence;
 use crate::cpu_population::threads;
@@ -21,9 +22,11 @@ use crate::store::{
     collect_garbage_if, disk, load_segments, open_plain, segment_names, sync_folder, write_and_rename_if,
 };
 use crate::table_sums::{self, TableSum};
-use spectral_agent::average::Average;
+use sections::{
+    MANIFEST, average_section, check_room, read_manifest, segments_needed, segments_of, tables_section,
+};
 use spectral_agent::replay::Replay;
-use spectral_core::bytes::{StateError, StateReader, StateWriter};
+use spectral_core::bytes::{StateError, StateWriter};
 use spectral_env::Env;
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -55,7 +58,6 @@ pub enum Saving {
 }
 
 const SUFFIX: &str = ".checkpoint";
-const MANIFEST: &str = "manifest";
 /// The highest number from which a run goes on: enough for all times, and far from where numbers end.
 const HIGHEST: u64 = u64::MAX / 2;
 /// How many checkpoints are kept.
@@ -382,76 +384,6 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// A model of one agent in the newest sound checkpoint, if there is one of this kind, as a policy reads it, and the frames that the agent had seen. The
-    /// run may be at work meanwhile: a checkpoint is written whole, and one that is removed while it is read is not the newest.
-    pub fn model(
-        dir: &RunDir,
-        run: &ResolvedRun,
-        agent: usize,
-        kind: ModelKind,
-    ) -> Result<Option<(Vec<u8>, u64)>, TrainError> {
-        for path in Self::list(dir)?.iter().rev() {
-            match Self::model_in(path, run, agent, kind) {
-                Err(TrainError::Store(StoreError::NotFound { .. })) => continue,
-                Err(TrainError::Store(error)) if error.is_damage() => continue,
-                read => return read,
-            }
-        }
-        Ok(None)
-    }
-
-    /// Why none of a run's checkpoints gives an agent's model, if there are some and all are damaged: the newest one's damage.
-    pub(crate) fn damage(dir: &RunDir, run: &ResolvedRun, agent: usize) -> Option<StoreError> {
-        let mut newest = None;
-        for path in Self::list(dir).ok()?.iter().rev() {
-            match Self::model_in(path, run, agent, ModelKind::Last) {
-                // It went as an older one does.
-                Err(TrainError::Store(StoreError::NotFound { .. })) => {}
-                Err(TrainError::Store(error)) if error.is_damage() => newest = newest.or(Some(error)),
-                _ => return None,
-            }
-        }
-        newest
-    }
-
-    fn model_in(
-        path: &Path,
-        run: &ResolvedRun,
-        agent: usize,
-        kind: ModelKind,
-    ) -> Result<Option<(Vec<u8>, u64)>, TrainError> {
-        let container = Container::open(path)?;
-        if read_manifest(&container)?.0 != run.plan.fingerprint() {
-            let detail = "it belongs to a run with other settings".into();
-            return Err(StoreError::Mismatch { path: path.into(), detail }.into());
-        }
-        let id = &run.plan.agents[agent].id;
-        let state = container.section(&format!("agent/{id}"))?;
-        let mut actor = Actor::new(run, agent, run.make_task()?);
-        let mut from = StateReader::new(&state);
-        let mut read = || {
-            actor.restore_own(&mut from)?;
-            // A learner's state begins with its model.
-            Ok((from.f32s()?, from.f64s()?))
-        };
-        let (mut parameters, mut statistics) = read().map_err(|e| StoreError::state(path, &e))?;
-        if kind == ModelKind::Average {
-            if !container.names().any(|name| name == average_section(id)) {
-                return Ok(None);
-            }
-            let state = container.section(&average_section(id))?;
-            let mean = Average::saved_model(&mut StateReader::new(&state));
-            match mean.map_err(|e| StoreError::state(path, &e))? {
-                Some(mean) => (parameters, statistics) = mean,
-                None => return Ok(None),
-            }
-        }
-        let mut model = StateWriter::default();
-        model.f32s(&parameters);
-        model.f64s(&statistics);
-        Ok(Some((model.into_bytes(), actor.frames())))
-    }
-
     /// Reads a checkpoint to its end into a population, its replay only if it is wanted. No file is changed.
     fn read(
         dir: &RunDir,
@@ -551,54 +483,6 @@ fn unread(error: StoreError) -> TrainError {
         StoreError::Source { detail, .. } => TrainError::Device(detail),
         other => other.into(),
     }
-}
-
-/// Where the mean of an agent's weights is.
-fn average_section(id: &str) -> String {
-    format!("average/{id}")
-}
-
-/// Where the lengths and checksums of an agent's tables are.
-fn tables_section(id: &str) -> String {
-    format!("tables/{id}")
-}
-
-/// The plan's fingerprint, and whether the checkpoint is a light one.
-fn read_manifest(container: &Container) -> Result<(u32, bool), StoreError> {
-    let manifest = container.section(MANIFEST)?;
-    let mut from = StateReader::new(&manifest);
-    let mut read = || Ok((from.u32()?, manifest.len() > 4 && from.bool()?));
-    read().map_err(|e| StoreError::state(container.path(), &e))
-}
-
-fn segments_of(container: &Container, id: &str) -> Result<Vec<SegmentRef>, StoreError> {
-    let bytes = container.section(&format!("segments/{id}"))?;
-    SegmentRef::manifest_from_bytes(&bytes).map_err(|e| StoreError::state(container.path(), &e))
-}
-
-/// Refuses segments of more records than a replay ever held at once: to make them again could take any time.
-fn check_room(folder: &Path, segments: &[SegmentRef], room: u64) -> Result<(), StoreError> {
-    match segments.iter().find(|segment| segment.count > room) {
-        Some(SegmentRef { file, count, .. }) => Err(StoreError::Mismatch {
-            path: folder.join(file),
-            detail: format!("{count} records for a replay that has room for {room}"),
-        }),
-        None => Ok(()),
-    }
-}
-
-/// The segments that a checkpoint beside the one in use needs, if it is sound and of this plan.
-fn segments_needed(path: &Path, plan: &Plan) -> Option<HashSet<String>> {
-    let container = Container::open(path).ok()?;
-    container.verify().ok()?;
-    if read_manifest(&container).ok()?.0 != plan.fingerprint() {
-        return None;
-    }
-    let mut files = HashSet::new();
-    for agent in &plan.agents {
-        files.extend(segments_of(&container, &agent.id).ok()?.into_iter().map(|s| s.file));
-    }
-    Some(files)
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {

@@ -1,17 +1,25 @@
 //! From files and flags to a [`Plan`]: defaults, then the protocol, then the agent, then the user's file, then `--set`.
 
-use crate::checkpoint::CheckpointKind;
-use crate::devices::{DeviceChoice, Precision};
 use crate::error::TrainError;
-use crate::plan::{AgentPlan, MAX_FRAMES, MAX_SECONDS, Plan};
+use crate::plan::{AgentPlan, Plan};
 use crate::presets::{self, PROTOCOLS};
 use crate::registry::{Registry, unknown};
 use spectral_agent::codecs::CodecEntry;
-use spectral_agent::settings::{AgentSettings, Setting, SettingError, Settings, Values};
+use spectral_agent::settings::{AgentSettings, SettingError, Settings, Values};
 use spectral_core::settings;
 use spectral_env::TaskEntry;
 use std::collections::HashSet;
 use std::path::Path;
+
+mod run_settings;
+mod seeds;
+mod text;
+
+pub use run_settings::RunSettings;
+use seeds::MAX_SEEDS;
+pub use seeds::parse_seeds;
+use text::flatten;
+pub(crate) use text::{parse, plain, read_text};
 
 settings! {
     /// What is trained.
@@ -25,118 +33,9 @@ settings! {
     }
 }
 
-settings! {
-    /// How it is trained, beside the settings of tasks and agents.
-    RunSettings {
-        /// Emulator frames per agent. Left out, they are the protocol's: 200,000 with quick, 10 million with quick-atari, 40 million
-        /// with paper and machado.
-        frames: u64 = 200_000,
-        /// The settings shared by all agents: paper, machado, quick or quick-atari; auto is paper for Atari and quick for
-        /// other tasks.
-        protocol: String = "auto".into(),
-        /// What a reader of the run's figures should know; reports print it beside them.
-        note: String = String::new(),
-        /// Frames from one row of metrics to the next; 0 makes a hundred rows.
-        log_frames: u64 = 0,
-        /// Frames from one evaluation to the next: whole games with a copy of the model that does not learn, written to
-        /// eval.csv; the last one is at the run's end. 0 makes ten, and none in runs of fewer than 50,000 frames or of tasks
-        /// that are stepped together, as those of Gymnasium are.
-        eval_every: u64 = 0,
-        /// Games of one evaluation; 0 plays none.
-        eval_games: u64 = 10,
-        /// Probability of a random action in these games.
-        eval_epsilon: f64 = 0.001,
-        /// Seconds from one checkpoint to the next.
-        checkpoint_seconds: f64 = 60.0,
-        /// What a checkpoint holds. A compact one has of replay only the actions, and where the task stood now and then; a
-        /// resumed run plays them again, to the same bits. A light one leaves out replay, which fills anew when the run is
-        /// resumed: until it holds learning_starts frames again, the agent acts as it has learned to and is not updated. auto
-        /// is full if the disk has room for twice the population's replay, else compact where the task is known to repeat
-        /// itself, as the built-in ones are, or light.
-        checkpoint: CheckpointKind = CheckpointKind::Auto,
-        /// Where to train: auto (a GPU if there is one and the population suits it), cpu, cuda or cuda:N.
-        device: DeviceChoice = DeviceChoice::Auto,
-        /// Arithmetic of matrix products on a GPU; a CPU always uses fp32.
-        precision: Precision = Precision::Auto,
-        /// Groups in which a GPU trains the population: while it works for some, the cores play for the others. 0 makes 2,
-        /// and 4 from 48 agents on.
-        /// On a GPU sums may be rounded differently; a CPU has none.
-        groups: usize = 0,
-        /// Threads; 0 uses every core. Never changes a result.
-        threads: usize = 0,
-    }
-}
-
-impl RunSettings {
-    /// Settings that leave the result as it is, or that may change from one start of a run to the next. All others decide
-    /// whether two runs are the same.
-    pub(crate) const INCIDENTAL: &[&str] = &[
-        "frames",
-        "note",
-        "eval_every",
-        "eval_games",
-        "eval_epsilon",
-        "checkpoint_seconds",
-        "checkpoint",
-        "device",
-        "precision",
-        "groups",
-        "threads",
-    ];
-
-    /// Refuses what no run can have.
-    pub(crate) fn validate(&self) -> Result<(), SettingError> {
-        if !(1..=MAX_FRAMES).contains(&self.frames) {
-            return Err(SettingError::bad("frames", self.frames.show(), format!("1 to {MAX_FRAMES}")));
-        }
-        if !(self.checkpoint_seconds > 0.0 && self.checkpoint_seconds <= MAX_SECONDS) {
-            let expected = format!("a number above 0, {MAX_SECONDS:e} at most");
-            return Err(SettingError::bad("checkpoint_seconds", self.checkpoint_seconds.show(), expected));
-        }
-        if self.eval_every > MAX_FRAMES {
-            return Err(SettingError::bad(
-                "eval_every",
-                self.eval_every.show(),
-                format!("0 to {MAX_FRAMES}"),
-            ));
-        }
-        if self.eval_games > MAX_EVAL_GAMES {
-            return Err(SettingError::bad(
-                "eval_games",
-                self.eval_games.show(),
-                format!("0 to {MAX_EVAL_GAMES}"),
-            ));
-        }
-        if !(0.0..=1.0).contains(&self.eval_epsilon) {
-            return Err(SettingError::bad("eval_epsilon", self.eval_epsilon.show(), "a number from 0 to 1"));
-        }
-        Ok(())
-    }
-
-    /// Whether frozen games are played beside training; once the run is planned. Runs from before there were any do not.
-    pub fn evaluates(&self) -> bool {
-        self.eval_every > 0 && self.eval_games > 0
-    }
-
-    /// Decides when frozen games are played if the user left that open; afterwards `eval_every = 0` means never.
-    fn resolve_evaluation(&mut self, task: &TaskEntry) {
-        if self.eval_games == 0 {
-            self.eval_every = 0;
-        } else if self.eval_every == 0 && self.frames >= EVALUATED_FRAMES && !task.is_stepped_together() {
-            self.eval_every = self.frames.div_ceil(EVALUATIONS);
-        }
-    }
-}
-
 /// The longest name of an agent. Files are called by it, its seed and what they hold, and no file system of today takes names of more
 /// than 255 bytes.
 pub(crate) const LONGEST_NAME: usize = 120;
-/// Evaluations of a run, where nothing else is asked for.
-const EVALUATIONS: u64 = 10;
-/// Frames from which runs are evaluated, where nothing else is asked for. What shorter ones learn is not worth the time.
-const EVALUATED_FRAMES: u64 = 50_000;
-/// The most games of one evaluation.
-const MAX_EVAL_GAMES: u64 = 10_000;
 
 /// One setting as somebody wrote it.
 #[derive(Clone, Debug)]
@@ -538,234 +437,5 @@ pub(crate) fn split_key(key: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The most seeds of one run, and the most agents, each with its seed.
-const MAX_SEEDS: u64 = 100_000;
-
-/// The seeds that a text means: a count, an inclusive range or a list.
-///
-/// ```
-/// use spectral_train::config::parse_seeds;
-/// assert_eq!(parse_seeds("3").unwrap(), [1, 2, 3]);
-/// assert_eq!(parse_seeds("1000..1002").unwrap(), [1000, 1001, 1002]);
-/// assert_eq!(parse_seeds("7,9").unwrap(), [7, 9]);
-/// ```
-pub fn parse_seeds(text: &str) -> Result<Vec<u64>, TrainError> {
-    const FORMS: &str = "a count (5), a range (1000..1009) or a list (3,7,9)";
-    let wrong = || SettingError::bad("seeds", text, FORMS);
-    let too_many = || SettingError::bad("seeds", text, format!("{MAX_SEEDS} seeds at most: {FORMS}"));
-    let number = |word: &str| word.trim().replace('_', "").parse::<u64>().map_err(|_| wrong());
-    let seeds: Vec<u64> = if let Some((first, last)) = text.split_once("..") {
-        let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-        if last < first {
-            let expected = format!("a range that begins with its lower end, as in {last}..{first}: {FORMS}");
-            return Err(SettingError::bad("seeds", text, expected).into());
-        }
-        if last - first >= MAX_SEEDS {
-            return Err(too_many().into());
-        }
-        (first..=last).collect()
-    } else if text.contains(',') {
-        let words = text.split(',').filter(|w| !w.trim().is_empty());
-        words.map(number).collect::<Result<_, _>>()?
-    } else {
-        let count = number(text)?;
-        if count > MAX_SEEDS {
-            return Err(too_many().into());
-        }
-        (1..=count).collect()
-    };
-    if seeds.is_empty() { Err(wrong().into()) } else { Ok(seeds) }
-}
-
-pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
-    crate::store::read_text(path)
-        .map_err(|e| TrainError::Usage(format!("cannot read {}: {e}", path.display())))
-}
-
-/// A TOML value as the text that a setting reads; lists become comma-separated text, tables nothing.
-pub(crate) fn plain(value: &toml::Value) -> Option<String> {
-    Some(match value {
-        toml::Value::String(s) => s.clone(),
-        toml::Value::Integer(i) => i.to_string(),
-        toml::Value::Float(x) => x.show(),
-        toml::Value::Boolean(b) => b.to_string(),
-        toml::Value::Array(items) => items.iter().map(plain).collect::<Option<Vec<_>>>()?.join(","),
-        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
-    })
-}
-
-/// A TOML text; `origin` names it in errors.
-pub(crate) fn parse(text: &str, origin: &str) -> Result<toml::Table, TrainError> {
-    text.parse().map_err(|e: toml::de::Error| {
-        // The error repeats the line that it is about, which may be all of a long file.
-        let long = e.span().is_some_and(|span| {
-            let at = span.start.min(text.len());
-            let before = text.as_bytes()[..at].iter().rev().take_while(|byte| **byte != b'\n').count();
-            let after = text.as_bytes()[at..].iter().take_while(|byte| **byte != b'\n').count();
-            before + after > LONGEST_EXCERPT
-        });
-        let said = if long { e.message().to_string() } else { e.to_string() };
-        let said = match said.char_indices().nth(3 * LONGEST_EXCERPT) {
-            Some((end, _)) => format!("{}…", &said[..end]),
-            None => said,
-        };
-        TrainError::Usage(format!("{origin} is no valid TOML: {said}"))
-    })
-}
-
-/// Bytes of the longest line that an error about a TOML text repeats.
-const LONGEST_EXCERPT: usize = 200;
-
-/// A TOML table as dotted keys and plain values; lists become comma-separated text.
-fn flatten(table: &toml::Table, origin: &str) -> Result<Vec<Pair>, TrainError> {
-    fn walk(prefix: &str, table: &toml::Table, origin: &str, out: &mut Vec<Pair>) -> Result<(), String> {
-        for (key, value) in table {
-            let key = format!("{prefix}{key}");
-            if let toml::Value::Table(inner) = value {
-                walk(&format!("{key}."), inner, origin, out)?;
-                continue;
-            }
-            let value = plain(value).ok_or(format!("'{key}' is no plain value"))?;
-            out.push(Pair { key, value, origin: Some(origin.into()) });
-        }
-        Ok(())
-    }
-    let mut out = Vec::new();
-    walk("", table, origin, &mut out).map_err(|e| TrainError::Usage(format!("{origin}: {e}")))?;
-    Ok(out)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    #[cfg(unix)]
-    use crate::experiment::{Experiment, Overrides};
-
-    fn plan(pairs: &[&str]) -> Result<Plan, TrainError> {
-        let mut config = Configuration::default();
-        for pair in pairs {
-            config.set(pair)?;
-        }
-        Registry::default().plan(&config)
-    }
-
-    #[test]
-    fn every_preset_is_valid_and_described() {
-        let registry = Registry::default();
-        for (_, agent) in registry.agents() {
-            plan(&["task=pong-mini", &format!("agents={}", agent.name)]).unwrap();
-            assert!(agent.summary.len() > 20, "{}", agent.name);
-        }
-        for experiment in presets::EXPERIMENTS {
-            let mut config = Configuration::default();
-            config.toml(experiment.text, experiment.name).unwrap();
-            registry.plan(&config).unwrap();
-        }
-    }
-
-    #[test]
-    fn the_paper_protocol_is_the_default() {
-        let plan = plan(&["task=pong-mini", "protocol=paper"]).unwrap();
-        assert_eq!(plan.agents[0].settings, AgentSettings::default());
-    }
-
-    #[test]
-    fn a_run_is_as_long_as_its_protocol_takes_to_learn() {
-        let frames = |pairs: &[&str]| plan(pairs).unwrap().run.frames;
-        assert_eq!(frames(&["task=pong-mini"]), 200_000);
-        assert_eq!(frames(&["task=atari/pong"]), 40_000_000);
-        assert_eq!(frames(&["task=atari/pong", "protocol=machado"]), 40_000_000);
-        assert_eq!(frames(&["task=atari/pong", "protocol=quick-atari"]), 10_000_000);
-        assert_eq!(frames(&["task=atari/pong", "frames=300"]), 300);
-        // Rows of metrics and evaluations follow.
-        let plan = plan(&["task=atari/pong"]).unwrap();
-        assert_eq!((plan.run.log_frames, plan.run.eval_every), (400_000, 4_000_000));
-        // By the end of each, exploration is long over.
-        for protocol in presets::PROTOCOLS {
-            let plan = self::plan(&["task=atari/pong", &format!("protocol={}", protocol.name)]).unwrap();
-            let agent = &plan.agents[0].settings;
-            assert!(
-                plan.run.frames > 2 * (agent.learning_starts + agent.epsilon_frames),
-                "{}",
-                protocol.name
-            );
-        }
-    }
-
-    #[test]
-    fn later_layers_win_and_agents_can_differ() {
-        let plan = plan(&[
-            "task=pong-mini",
-            "agents=spectral,popart",
-            "agent.popart.learning_rate=7e-5",
-            "learning_rate=1e-3",
-        ]);
-        let plan = plan.unwrap();
-        let rate = |i: usize| plan.agents[i].settings.learning_rate;
-        assert_eq!((rate(0), rate(1)), (1e-3, 7e-5));
-        assert_eq!(plan.agents[0].settings.discount, 0.99, "from the quick protocol");
-    }
-
-    #[test]
-    fn mistakes_name_the_nearest() {
-        for (pairs, want) in [
-            (vec!["task=pong-mini", "agents=spectrl"], "'spectral'"),
-            (vec!["task=pong-mini", "protocol=papr"], "'paper'"),
-            (vec!["learing_rate=1"], "'learning_rate'"),
-            (vec!["agent.spectral.bach=1"], "'batch'"),
-            (vec!["task=pong-mini", "agents=spectral,spectral"], "twice"),
-            (vec!["task=pong-mini", "seeds=x"], "1000..1009"),
-            (vec!["task=pong-mini", "seeds=9..3"], "as in 3..9"),
-            (vec!["task=pong-mini", "seeds=1000000000"], "100000 seeds at most"),
-            (vec!["task=pong-mini", "seeds=1..1000000000"], "100000 seeds at most"),
-            (vec!["task"], "key=value"),
-            (vec!["seeds=1"], "--task"),
-            (vec!["task=pong-mini", "base=0.5"], "base"),
-            (vec!["task=pong-mini", "agents=popart", "agent.popart.base=3"], "codec popart"),
-            (
-                vec!["task=pong-mini", "agents=popart", "base=3"],
-                "no agent of this run has the setting 'base'",
-            ),
-            (vec!["task=pong-mini", "agent.popart.batch=3"], "'agent.popart.batch'"),
-            (vec!["task=pong-mini", "mode=1"], "pong-mini has no setting 'mode'"),
-            (vec!["task=pong-mini", "codec=popart"], "name another agent"),
-            (vec!["task=atari/pong", "mode=7"], "one of 0, 1"),
-        ] {
-            let message = plan(&pairs).unwrap_err().to_string();
-            assert!(message.contains(want), "{pairs:?}: {message}");
-        }
-        let mut config = Configuration::default();
-        assert!(config.toml("task = [", "x.toml").unwrap_err().to_string().contains("x.toml"));
-        assert!(config.toml("[agent.spectral]\nbatch = 16", "x.toml").is_ok());
-    }
-
-    /// A pipe keeps its reader waiting and a device never ends: whatever a user names is looked at before it is read.
-    #[test]
-    #[cfg(unix)]
-    fn what_is_no_file_of_settings_is_refused_at_once_and_in_few_words() {
-        let folder = tempfile::tempdir().unwrap();
-        let (pipe, zero) = (folder.path().join("pipe.toml"), folder.path().join("zero.toml"));
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
-        let registry = Registry::default();
-        for path in [&zero, &pipe] {
-            let name = path.display().to_string();
-            let said = [
-                Configuration::default().file(path).unwrap_err(),
-                plan(&["task=catch-scale", &format!("agents={name}")]).unwrap_err(),
-                Experiment::find(&name, &Overrides::default(), &registry).unwrap_err(),
-            ];
-            for error in said {
-                assert_eq!(error.exit_code(), 2);
-                assert!(error.to_string().contains("not a plain file"), "{error}");
-            }
-        }
-        for text in [format!("a = {}", "[".repeat(200_000)), format!("{} = = 1", "x".repeat(200_000))] {
-            let said = Configuration::default().toml(&text, "deep.toml").unwrap_err().to_string();
-            assert!(said.starts_with("deep.toml is no valid TOML: ") && said.len() < 700, "{}", said.len());
-        }
-        // A short line is still shown.
-        let said = Configuration::default().toml("task = = 3", "x.toml").unwrap_err().to_string();
-        assert!(said.contains("task = = 3"), "{said}");
-    }
-}
+mod tests;
