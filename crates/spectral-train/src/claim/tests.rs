@@ -190,11 +190,12 @@ fn whoever_was_killed_on_this_machine_is_dead_at_once() {
 fn of_many_that_claim_at_once_one_does() {
     let folder = tempdir().unwrap();
     let (inside, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let me = Identity::here();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..60 {
-                    let record = Record::new(Identity::here(), false, 1);
+                    let record = Record::new(me.clone(), false, 1);
                     match take_claim(folder.path(), Flock::Absent, &record) {
                         Ok(claim) => {
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);

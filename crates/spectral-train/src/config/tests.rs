@@ -31,6 +31,7 @@ fn the_paper_protocol_is_the_default() {
 }
 
 #[test]
+#[cfg(feature = "atari")]
 fn a_run_is_as_long_as_its_protocol_takes_to_learn() {
     let frames = |pairs: &[&str]| plan(pairs).unwrap().run.frames;
     assert_eq!(frames(&["task=pong-mini"]), 200_000);
@@ -81,8 +82,10 @@ fn mistakes_name_the_nearest() {
         (vec!["task=pong-mini", "agents=popart", "agent.popart.base=3"], "codec popart"),
         (vec!["task=pong-mini", "agents=popart", "base=3"], "no agent of this run has the setting 'base'"),
         (vec!["task=pong-mini", "agent.popart.batch=3"], "'agent.popart.batch'"),
+        #[cfg(feature = "atari")]
         (vec!["task=pong-mini", "mode=1"], "pong-mini has no setting 'mode'"),
         (vec!["task=pong-mini", "codec=popart"], "name another agent"),
+        #[cfg(feature = "atari")]
         (vec!["task=atari/pong", "mode=7"], "one of 0, 1"),
     ] {
         let message = plan(&pairs).unwrap_err().to_string();

@@ -243,6 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "atari")]
     fn every_figure_resolves_and_names_tasks_and_agents_that_exist() {
         let registry = Registry::default();
         for figure in FIGURES {
