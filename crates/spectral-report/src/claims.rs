@@ -1,7 +1,7 @@
 //! The paper's claims as data, and the verdict on each: agree, differ or undecided, always with the reason.
 //!
 //! An experiment's TOML file holds its claims as a list of `[[claim]]` tables; [`Claim::from_toml`] reads them and
-//! ignores everything else in the file. `docs/EXPERIMENTS.md` describes every kind with an example.
+//! ignores everything else in the file. `docs/CLAIMS.md` describes every kind with an example.
 
 use serde::{Deserialize, Serialize};
 
