@@ -15,6 +15,7 @@ use crate::store::{
 };
 use crate::table_sums::{TableSum, to_toml, without};
 use spectral_core::settings::quote;
+use spectral_core::shell::quote_path;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::DirEntry;
@@ -110,7 +111,7 @@ impl RunDir {
         match Self::is_free(path) {
             Ok(true) => Ok(()),
             Ok(false) if path.join("run.toml").exists() => {
-                Err(taken(&format!(", or continue it with `spectral resume {}`", path.display())))
+                Err(taken(&format!(", or continue it with `spectral resume {}`", quote_path(path))))
             }
             Ok(false) => Err(taken(": it holds other files")),
             Err(e) if e.kind() == ErrorKind::NotADirectory => Err(taken(": it is no folder")),

@@ -18,6 +18,7 @@ use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
 use crate::store::{disk, why_folders_are_not_synced};
 use spectral_core::bytes::StateWriter;
+use spectral_core::shell::quote_path;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -328,7 +329,7 @@ impl Trainer {
 
     /// What is left of the run after [`run`](Trainer::run) failed, and how to go on.
     pub fn how_to_go_on(&self, error: &TrainError) -> String {
-        let path = self.dir.path().display();
+        let path = quote_path(self.dir.path());
         let saved = match self.checkpoints.last() {
             Some(last) => format!(
                 "the last checkpoint, {}, is whole: `spectral resume {path}` goes on from there",

@@ -7,6 +7,7 @@ use crate::progress::duration;
 use crate::table::{Table, count, number};
 use crate::typed::program;
 use serde_json::{Value, json};
+use spectral_core::shell::quote_path;
 use spectral_train::run_status::{AgentStatus, RunStatus, Standing, find_runs};
 
 /// Scores in the line of one run; others are counted.
@@ -101,7 +102,7 @@ fn left(run: &RunStatus, agent: &AgentStatus) -> Option<f64> {
 
 /// What the user may do now.
 fn next_step(run: &RunStatus) -> Option<String> {
-    let (program, path) = (program(), run.path.display());
+    let (program, path) = (program(), quote_path(&run.path));
     Some(match run.standing {
         Standing::Training => format!("`{program} watch {path}` shows it"),
         Standing::Finished => format!("`{program} report {path}` draws it"),

@@ -9,6 +9,7 @@ use crate::table::Table;
 use serde_json::{Value, json};
 use spectral_cluster::survey::{Row, Standing, survey};
 use spectral_cluster::{JobPlan, JobStatus};
+use spectral_core::shell::quote_path;
 use spectral_train::registry::Registry;
 
 /// Prints the table; with `--retry` submits what nobody works on.
@@ -91,7 +92,7 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     if left > 0.0 {
         text += &format!("; those at work have {} left", duration(left));
     }
-    let folder = plan.folder().display();
+    let folder = quote_path(&plan.folder());
     if queue_known && rows.iter().any(|row| row.standing.needs_retry()) {
         text += &match is_for_slurm(plan) {
             true => {
@@ -101,7 +102,8 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
             }
             // Nobody knows what Ray still has to do.
             false => format!(
-                "\nwhile {folder}/ray_driver.py runs, those that nobody works on wait for Ray; if it has ended, start it again{}",
+                "\nwhile {}/ray_driver.py runs, those that nobody works on wait for Ray; if it has ended, start it again{}",
+                plan.folder().display(),
                 if rows.iter().any(|row| row.standing == Standing::GaveUp) {
                     format!(" after `spectral jobs {folder} --retry`, which forgets that some were given up")
                 } else {

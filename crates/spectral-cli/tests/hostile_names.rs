@@ -1,0 +1,97 @@
+//! Names that a shell or a terminal would take for something else: the commands that messages tell are the right ones.
+
+#![cfg(unix)]
+
+mod common;
+
+use common::*;
+use std::process::Command;
+
+/// Names of folders that a shell takes apart, or that the command would take for options.
+const NAMES: [&str; 4] = ["a run", "it's $HOME", "-x", "--all; ls *"];
+
+/// The command with these arguments, each a word.
+fn words(place: &Place, words: &[&str]) -> Ran {
+    Ran::of(place.command("").args(words).output().unwrap())
+}
+
+/// `train` with small settings, as words.
+fn train_words(agents: &str, more: &[&str]) -> Vec<String> {
+    let train = train(&format!("--agents {agents} --frames 600"));
+    train.split_whitespace().chain(more.iter().copied()).map(String::from).collect()
+}
+
+/// What a shell makes of every command that a text tells to type, each with its exit code.
+fn typed(place: &Place, text: &str) -> Vec<(String, Ran)> {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_spectral"));
+    let path = std::env::join_paths(
+        std::iter::once(program.parent().unwrap().to_path_buf())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let path = path.unwrap();
+    let commands = text.split('`').skip(1).step_by(2).filter(|command| command.starts_with("spectral "));
+    let run = |command: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).env("PATH", &path).current_dir(place.0.path());
+        (command.to_string(), Ran::of(shell.output().unwrap()))
+    };
+    commands.map(run).collect()
+}
+
+#[track_caller]
+fn all_end_well(place: &Place, said: &str, at_least: usize) {
+    let ran = typed(place, said);
+    assert!(ran.len() >= at_least, "{said}");
+    for (command, ran) in ran {
+        assert_eq!(ran.code, Some(0), "{command}: {ran:#?}");
+    }
+}
+
+#[test]
+fn commands_in_messages_can_be_typed_whatever_folders_are_called() {
+    for name in NAMES {
+        let place = Place::new();
+        let out = format!("--out={name}");
+        let arguments = train_words("spectral", &[&out]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let trained = words(&place, &arguments).code(0);
+        all_end_well(&place, &trained.err, 1);
+        assert!(place.path(name).join("report/report.html").is_file(), "{name}");
+        let status = words(&place, &["status", "--", name]).code(0);
+        all_end_well(&place, &status.err, 1);
+        let again = words(&place, &arguments).code(2);
+        all_end_well(&place, &again.err, 1);
+
+        // What the run records as its command makes the same run.
+        let record = std::fs::read_to_string(place.path(name).join("run.toml")).unwrap();
+        let record: toml::Table = record.parse().unwrap();
+        std::fs::rename(place.path(name), place.path("first")).unwrap();
+        all_end_well(&place, &format!("`{}`", record["command"].as_str().unwrap()), 1);
+        assert_same(&results(&place.path(name)), &results(&place.path("first")));
+
+        // Without a checkpoint and a state it has neither ended nor a model: three commands send to `resume`.
+        let run = place.path(name);
+        std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
+        std::fs::remove_file(run.join("state.toml")).unwrap();
+        std::fs::remove_file(run.join("agents/spectral-s1/model.safetensors")).unwrap();
+        let eval = words(&place, &["eval", "--", name]).code(2);
+        all_end_well(&place, &eval.err, 1);
+    }
+}
+
+#[test]
+fn commands_about_plans_of_a_cluster_can_be_typed_too() {
+    let place = Place::new();
+    let out = "it's a plan";
+    let plan = |agents: &str| {
+        let all = train_words(agents, &["--on", "slurm", "--no-submit", "--time", "60", "--out", out]);
+        words(&place, &all.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let look = |text: &str| {
+        let (command, ran) =
+            typed(&place, text).into_iter().find(|(command, _)| !command.contains("--retry")).unwrap();
+        assert_eq!(ran.code, Some(0), "{command}: {ran:#?}");
+    };
+    look(&plan("spectral").code(0).err);
+    look(&plan("spectral,clipped").code(2).says(&["is in a plan that is not finished"]).err);
+}
