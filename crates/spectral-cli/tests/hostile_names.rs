@@ -95,3 +95,58 @@ fn commands_about_plans_of_a_cluster_can_be_typed_too() {
     look(&plan("spectral").code(0).err);
     look(&plan("spectral,clipped").code(2).says(&["is in a plan that is not finished"]).err);
 }
+
+/// Fails if a text would do something to a terminal, or has a line of its own that somebody else put there.
+#[track_caller]
+fn is_harmless(ran: &Ran) {
+    for said in [&ran.out, &ran.err] {
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+        assert!(!said.contains('\u{202e}'), "{said:?}");
+        assert!(!said.lines().any(|line| line.starts_with("forged")), "{said}");
+    }
+}
+
+#[test]
+fn names_and_messages_in_files_do_nothing_to_a_terminal() {
+    const HOSTILE: &str = r"a\u001b[2J\u009b31m\u202e\u0007\nforged\r: all is well";
+    let hostile = "a\u{1b}[2J\u{9b}31m\u{202e}\u{7}\nforged\r: all is well";
+    let place = Place::new();
+    place.train("--agents popart --frames 600 --out whole").code(0);
+    let record = std::fs::read_to_string(place.path("whole/run.toml")).unwrap();
+    let state = std::fs::read_to_string(place.path("whole/state.toml")).unwrap();
+    let spoil = |run: &str, record: &str, state: &str| {
+        let folder = place.path(run);
+        std::fs::create_dir_all(folder.join("agents")).unwrap();
+        std::fs::write(folder.join("run.toml"), unsealed(record)).unwrap();
+        std::fs::write(folder.join("state.toml"), unsealed(state)).unwrap();
+    };
+    let task = record.replace("task = \"exponential-pong-mini\"", &format!("task = \"{HOSTILE}\""));
+    let agent = record.replace("agent = \"popart\"", &format!("agent = \"{HOSTILE}\""));
+    let id = record.replace("\"popart-s1\"", &format!("\"{HOSTILE}\""));
+    let key = format!("{record}\n[\"{HOSTILE}\"]\nx = 1\n");
+    let broken = format!("{record}\n{hostile} = [\n");
+    let why = state.replace(
+        "status = \"finished\"\nreason = \"\"",
+        &format!("status = \"stopped\"\nreason = \"{HOSTILE}\""),
+    );
+    assert!(task != record && agent != record && id != record && why != state);
+    for (record, state) in
+        [(&task, &state), (&agent, &state), (&id, &state), (&key, &state), (&broken, &state), (&record, &why)]
+    {
+        spoil("spoiled", record, state);
+        // The same below a folder whose name is as bad.
+        spoil(&format!("runs/{hostile}"), record, state);
+        for command in ["status", "status --json", "report", "eval", "resume", "play --out f.gif --run"] {
+            is_harmless(&place.run(&format!("{command} spoiled")));
+            is_harmless(&place.run(&format!("{command} runs")));
+        }
+        is_harmless(&place.run("status spoiled whole"));
+        std::fs::remove_dir_all(place.path("spoiled")).unwrap();
+        std::fs::remove_dir_all(place.path("runs")).unwrap();
+    }
+    // Nothing is lost for programs.
+    spoil("spoiled", &task, &why);
+    let told = place.run("status spoiled --json").code(0).json();
+    assert_eq!(told[0]["task"], hostile);
+    assert_eq!(told[0]["agents"][0]["stopped"], hostile);
+}

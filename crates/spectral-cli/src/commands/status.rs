@@ -2,7 +2,7 @@
 
 use crate::args::StatusArgs;
 use crate::failure::{Failure, SUCCESS};
-use crate::output::{note, print};
+use crate::output::{note, one_line, print};
 use crate::progress::duration;
 use crate::table::{Table, count, number};
 use crate::typed::program;
@@ -32,7 +32,7 @@ pub fn run(args: &StatusArgs) -> Result<u8, Failure> {
     match runs.as_slice() {
         [one] => {
             print(&one_run(one))?;
-            next_step(one).iter().for_each(|step| note!("\n{step}"));
+            next_step(one).iter().for_each(|step| note!("\n{}", one_line(step)));
         }
         many => lines(many).print(false)?,
     }
@@ -56,7 +56,7 @@ fn one_run(run: &RunStatus) -> String {
     if let Some(left) = run.seconds_left() {
         head += &format!(", {} left", duration(left));
     }
-    let mut lines = vec![head];
+    let mut lines = vec![one_line(&head)];
     lines.push(match &run.checkpoint {
         Some(last) => {
             format!("last checkpoint {} ago, after {} of training", duration(last.age), duration(run.seconds))
@@ -83,7 +83,7 @@ fn one_run(run: &RunStatus) -> String {
     let stopped = run.agents.iter().filter_map(|agent| Some((agent, agent.stopped.as_ref()?)));
     for (agent, why) in stopped {
         let why = if why.is_empty() { "no reason was recorded" } else { why };
-        lines.push(format!("{} was stopped at frame {}: {why}", agent.id, count(agent.frames)));
+        lines.push(one_line(&format!("{} was stopped at frame {}: {why}", agent.id, count(agent.frames))));
     }
     lines.join("\n")
 }

@@ -5,7 +5,7 @@ use super::experiment::Making;
 use crate::args::{LiveArgs, ResumeArgs, Scheduler, TableArgs, TrainArgs};
 use crate::event_stream::{EventStream, Shown};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
-use crate::output::{note, print};
+use crate::output::{indented, note, print};
 use crate::progress::{Progress, duration};
 use crate::signals::{Asked, when_asked_to_stop};
 use crate::table::{count, plural};
@@ -50,7 +50,7 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     announce(&run)?;
     if args.dry_run {
-        run.notes.iter().for_each(|note| note!("{note}"));
+        run.notes.iter().for_each(|note| note!("{}", indented(note)));
         let hardware = Hardware { device: run.device_name(), ..Hardware::here() };
         print(&run.to_toml("(not created)", &command_line(), &hardware))?;
         return Ok(SUCCESS);
@@ -200,7 +200,7 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, 
     // Before anything is said: who sees the page's address may press Ctrl-C at once.
     trainer.set_control(interrupt().clone());
     if !how.ended {
-        trainer.notes().iter().for_each(|note| note!("{note}"));
+        trainer.notes().iter().for_each(|note| note!("{}", indented(note)));
     }
     let mut page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
     if let Some(page) = &page {
@@ -241,7 +241,7 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, 
     let mut code = SUCCESS;
     for (plan, agent) in trainer.plan().agents.iter().zip(&outcome.agents) {
         if let Some(reason) = &agent.stopped {
-            note!("{} was stopped at frame {}: {reason}", plan.id, agent.frames);
+            note!("{} was stopped at frame {}: {}", plan.id, agent.frames, indented(reason));
             code = AGENT_STOPPED;
         }
         if agent.saturated > 0 {

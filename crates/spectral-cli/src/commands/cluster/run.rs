@@ -3,7 +3,7 @@
 use crate::args::LiveArgs;
 use crate::commands::train::{How, announce, interrupt, work};
 use crate::failure::{DATA, DEVICE, Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
-use crate::output::note;
+use crate::output::{indented, note};
 use crate::typed::program;
 use spectral_cluster::slurm::{self, HandBack};
 use spectral_cluster::{JobEntry, JobPlan, JobState, JobStatus, StatusWriter, attempt};
@@ -244,7 +244,7 @@ impl<'a> Attempt<'a> {
             }
             // Its status is the other's to write, too.
             Err(failure) if trainer.is_lost() => {
-                note!("{failure}");
+                note!("{}", indented(&failure.text));
                 Ok(None)
             }
             Err(failure) => failed(&writer, failure, frames, trainer).map(Some),

@@ -3,7 +3,7 @@
 use super::{alone, submit_to_slurm};
 use crate::args::JobsArgs;
 use crate::failure::{Failure, GAVE_UP, SUCCESS};
-use crate::output::note;
+use crate::output::{indented, note, one_line};
 use crate::progress::duration;
 use crate::table::Table;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
         table.row(line(row, json));
     }
     table.print(json)?;
-    unknown.iter().for_each(|what| note!("{what}"));
+    unknown.iter().for_each(|what| note!("{}", indented(what)));
     if !json {
         note!("\n{}", summary(&plan, &rows, unknown.is_none()));
     }
@@ -86,7 +86,7 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     ];
     let of = |standing: Standing| rows.iter().filter(|row| row.standing == standing).count();
     let words = all.into_iter().filter(|&s| of(s) > 0).map(|s| format!("{} {}", of(s), s.name()));
-    let mut text = format!("{}: {}", plan.name, words.collect::<Vec<_>>().join(", "));
+    let mut text = format!("{}: {}", one_line(&plan.name), words.collect::<Vec<_>>().join(", "));
     // The slowest of those at work; what waits has no rate.
     let left = rows.iter().filter_map(Row::seconds_left).fold(0.0, f64::max);
     if left > 0.0 {
