@@ -150,3 +150,52 @@ fn names_and_messages_in_files_do_nothing_to_a_terminal() {
     assert_eq!(told[0]["task"], hostile);
     assert_eq!(told[0]["agents"][0]["stopped"], hostile);
 }
+
+#[test]
+fn a_description_that_is_no_plain_file_is_refused_by_all_commands_alike() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new();
+    place.train("--agents spectral --frames 600 --out whole").code(0);
+    std::fs::rename(place.path("whole"), place.path("run")).unwrap();
+    let file = place.path("run/run.toml");
+    std::fs::rename(&file, place.path("kept.toml")).unwrap();
+    let pipe = || assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let kinds: [(&str, &dyn Fn()); 5] = [
+        ("it is a link, which is not followed", &|| symlink(place.path("kept.toml"), &file).unwrap()),
+        ("it is a link, which is not followed", &|| symlink("/dev/zero", &file).unwrap()),
+        ("it is a link, which is not followed", &|| symlink("nowhere", &file).unwrap()),
+        ("it is a named pipe, not a plain file", &pipe),
+        ("it is a folder, not a plain file", &|| std::fs::create_dir(&file).unwrap()),
+    ];
+    for (what, make) in kinds {
+        make();
+        let before = place.path("run/state.toml").metadata().unwrap().modified().unwrap();
+        for command in [
+            "status run",
+            "status .",
+            "report run",
+            "report .",
+            "eval run",
+            "resume run",
+            "play --run run --out f.gif",
+            "watch run",
+        ] {
+            let ran = place.run(command);
+            assert_eq!(ran.code, Some(3), "{command}, {what}: {ran:#?}");
+            assert!(
+                ran.err.contains("run/run.toml") && ran.err.contains(what),
+                "{command}, {what}: {ran:#?}"
+            );
+        }
+        assert_eq!(place.path("run/state.toml").metadata().unwrap().modified().unwrap(), before);
+        assert!(!place.path("f.gif").exists() && !place.path("run/report").exists());
+        if std::fs::remove_file(&file).is_err() {
+            std::fs::remove_dir(&file).unwrap();
+        }
+    }
+    // A folder that is a link is the user's own way to it.
+    std::fs::rename(place.path("kept.toml"), &file).unwrap();
+    symlink("run", place.path("way")).unwrap();
+    place.run("status way").code(0);
+    place.run("report way").code(0);
+}

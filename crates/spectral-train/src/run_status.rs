@@ -4,7 +4,7 @@
 use crate::claim;
 use crate::error::TrainError;
 use crate::recent::RecentScores;
-use crate::store::{StoreError, is_temporary, open_plain, read_text};
+use crate::store::{StoreError, is_temporary, is_there, open_plain, read_own_text, read_text};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -91,7 +91,7 @@ impl RunStatus {
     /// Reads a run's folder.
     pub fn read(path: &Path) -> Result<Self, TrainError> {
         let file = path.join("run.toml");
-        let run = table(&file)?.ok_or_else(|| {
+        let run = parsed(&file, read_own_text(&file))?.ok_or_else(|| {
             TrainError::Usage(format!("{} is not a run directory: it has no run.toml", path.display()))
         })?;
         let lacks = |what: &str| TrainError::Data(format!("{} has no {what}", file.display()));
@@ -179,7 +179,7 @@ impl RunStatus {
 /// The run directories at and below a folder, in order of their names.
 pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>, TrainError> {
     fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-        if folder.join("run.toml").is_file() {
+        if is_there(&folder.join("run.toml")) {
             found.push(folder.into());
         } else if depth > 0 {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -222,7 +222,11 @@ fn is_one_name(id: &str) -> bool {
 
 /// A TOML file; `None` where there is none.
 fn table(path: &Path) -> Result<Option<toml::Table>, TrainError> {
-    let text = match read_text(path) {
+    parsed(path, read_text(path))
+}
+
+fn parsed(path: &Path, text: std::io::Result<String>) -> Result<Option<toml::Table>, TrainError> {
+    let text = match text {
         Ok(text) => text,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(e) => return Err(StoreError::io(path, "read", e).into()),
