@@ -23,7 +23,9 @@ pub enum Standing {
     Finished,
     /// Stopped by its user, with a checkpoint.
     Interrupted,
-    /// Its process ended before it could save, killed or by an error; what came after the last checkpoint is lost.
+    /// An error ended it, such as a full disk; what came after the last checkpoint is lost.
+    Failed,
+    /// Its process ended before it could save or say why; what came after the last checkpoint is lost.
     Killed,
     /// Training or killed: nothing tells which.
     Unknown,
@@ -36,6 +38,7 @@ impl Standing {
             Standing::Training => "training",
             Standing::Finished => "finished",
             Standing::Interrupted => "interrupted",
+            Standing::Failed => "failed",
             Standing::Killed => "killed",
             Standing::Unknown => "unknown",
         }
@@ -79,6 +82,8 @@ pub struct RunStatus {
     pub frames: u64,
     /// Where it stands.
     pub standing: Standing,
+    /// The error that ended it, if one did.
+    pub error: Option<String>,
     /// Seconds of training up to the last checkpoint.
     pub seconds: f64,
     /// Its newest checkpoint.
@@ -98,7 +103,10 @@ impl RunStatus {
         let task = text(&run, "task").ok_or_else(|| lacks("task"))?;
         let planned = count(&run, "frames").ok_or_else(|| lacks("frames"))?;
         let state = table(&path.join("state.toml"))?.unwrap_or_default();
-        let standing = standing(text(&state, "status").as_deref(), claim::is_at_work(path));
+        let at_work = claim::is_at_work(path);
+        let error = claim::last_error(path);
+        let standing = standing(text(&state, "status").as_deref(), at_work, error.is_some());
+        let error = error.filter(|_| standing == Standing::Failed);
         let seconds = state.get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0);
         if !(seconds.is_finite() && seconds >= 0.0) {
             let file = path.join("state.toml");
@@ -147,7 +155,16 @@ impl RunStatus {
             });
         }
         let checkpoint = newest_checkpoint(&path.join("checkpoints"));
-        Ok(RunStatus { path: path.into(), task, frames: planned, standing, seconds, checkpoint, agents })
+        Ok(RunStatus {
+            path: path.into(),
+            task,
+            frames: planned,
+            standing,
+            error,
+            seconds,
+            checkpoint,
+            agents,
+        })
     }
 
     /// Frames of all agents together that are still to be played; an agent that was stopped has none.
@@ -200,10 +217,12 @@ pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>, TrainError> {
     }
 }
 
-fn standing(written: Option<&str>, at_work: Option<bool>) -> Standing {
+fn standing(written: Option<&str>, at_work: Option<bool>, failed: bool) -> Standing {
     match (at_work, written) {
         (Some(true), _) => Standing::Training,
         (_, Some("finished")) => Standing::Finished,
+        // Whoever came last had an error, on a run that somebody had interrupted before.
+        _ if failed => Standing::Failed,
         (_, Some("interrupted")) => Standing::Interrupted,
         (Some(false), _) => Standing::Killed,
         (None, _) => Standing::Unknown,
@@ -373,7 +392,16 @@ mod tests {
             (Some(false), None, Standing::Killed),
             (None, Some("running"), Standing::Unknown),
         ] {
-            assert_eq!(standing(written, at_work), expected);
+            assert_eq!(standing(written, at_work, false), expected);
+        }
+        for (at_work, written, expected) in [
+            (Some(true), Some("running"), Standing::Training),
+            (Some(false), Some("finished"), Standing::Finished),
+            (Some(false), Some("interrupted"), Standing::Failed),
+            (Some(false), Some("running"), Standing::Failed),
+            (None, None, Standing::Failed),
+        ] {
+            assert_eq!(standing(written, at_work, true), expected);
         }
     }
 

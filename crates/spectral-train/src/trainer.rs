@@ -291,11 +291,14 @@ impl Trainer {
     /// with [`TrainError::Busy`] and writes nothing more.
     pub fn run_watched(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
         self.control.forget_halt();
+        self.lock.set_error(None);
         self.lock.watch(Some(&self.control));
         let result = self.work(observer);
         self.lock.watch(None);
         // Whatever else goes wrong may be what a process sees whose run is another's.
-        result.map_err(|error| self.lock.fence().explain(error))
+        let result = result.map_err(|error| self.lock.fence().explain(error));
+        self.lock.set_error(result.as_ref().err().map(TrainError::to_string));
+        result
     }
 
     fn work(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {

@@ -64,6 +64,7 @@ fn one_run(run: &RunStatus) -> String {
         None if matches!(run.standing, Standing::Training | Standing::Unknown) => "no checkpoint yet".into(),
         None => "no checkpoint was written".into(),
     });
+    lines.extend(run.error.iter().map(|error| one_line(&format!("an error ended it: {error}"))));
     let mut table = Table::new(&["agent", "frames", "score", "frames/s", "left"]);
     let column = |cell: &dyn Fn(&AgentStatus) -> Option<String>| right(run.agents.iter().map(cell).collect());
     let frames = column(&|agent| Some(count(agent.frames)));
@@ -103,17 +104,15 @@ fn left(run: &RunStatus, agent: &AgentStatus) -> Option<f64> {
 /// What the user may do now.
 fn next_step(run: &RunStatus) -> Option<String> {
     let (program, path) = (program(), quote_path(&run.path));
+    let from = if run.checkpoint.is_some() { "last checkpoint" } else { "start" };
     Some(match run.standing {
         Standing::Training => format!("`{program} watch {path}` shows it"),
         Standing::Finished => format!("`{program} report {path}` draws it"),
         Standing::Interrupted => format!("`{program} resume {path}` goes on"),
-        Standing::Killed => {
-            let from = if run.checkpoint.is_some() { "last checkpoint" } else { "start" };
-            format!(
-                "its process ended before it could save, killed or by an error that it has told: `{program} resume {path}` goes on from \
-                 the {from}"
-            )
-        }
+        Standing::Failed => format!("`{program} resume {path}` goes on from the {from} once that is mended"),
+        Standing::Killed => format!(
+            "its process ended before it could save or say why, as when it is killed: `{program} resume {path}` goes on from the {from}"
+        ),
         Standing::Unknown => {
             "whether a process is at work cannot be told: its lock and its claim were not copied, or are not readable".into()
         }
@@ -174,6 +173,7 @@ fn for_programs(run: &RunStatus) -> Value {
         "run": run.path.display().to_string(),
         "task": run.task,
         "state": run.standing.name(),
+        "error": run.error,
         "frames": run.frames,
         "done": run.share(),
         "seconds": run.seconds,
