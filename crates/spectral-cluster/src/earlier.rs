@@ -60,7 +60,7 @@ impl NewPlan<'_> {
                      --retry submits those again that nobody has. If you do not want them any more, cancel them and remove that folder",
                     new.run.plan.task,
                     folder.display(),
-                    quote_path(&folder)
+                    quote_path(folder)
                 )));
             }
         }

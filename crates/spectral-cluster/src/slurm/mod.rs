@@ -67,7 +67,7 @@ pub fn submit(plan: &JobPlan, jobs: &[usize]) -> Result<Submission, TrainError> 
         .map_err(|error| TrainError::Usage(format!(
             "array {} is submitted, but not the job that writes its report: {error} (`spectral job report {}` writes it at any time)",
             submission.array,
-            quote_path(&plan.folder())
+            quote_path(plan.folder())
         )))?;
     record(plan, &submission)?;
     Ok(submission)

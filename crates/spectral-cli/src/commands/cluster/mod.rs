@@ -98,7 +98,7 @@ pub fn submit(
                     "submit report.sbatch too, after the array: `sbatch --dependency=afterany:ARRAY report.sbatch`\n\
                      `{0} jobs {1}` does not see in the queue what is submitted by hand; `{0} jobs {1} --retry` submits both, and sees it",
                     program(),
-                    quote_path(&plan.folder())
+                    quote_path(plan.folder())
                 );
                 return Ok(SUCCESS);
             }
@@ -178,7 +178,7 @@ fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
         plural(jobs.len(), "job"),
         submission.report
     );
-    note!("`{} jobs {}` says how far they are", program(), quote_path(&plan.folder()));
+    note!("`{} jobs {}` says how far they are", program(), quote_path(plan.folder()));
     Ok(SUCCESS)
 }
 

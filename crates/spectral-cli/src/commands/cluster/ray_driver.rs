@@ -28,7 +28,7 @@ pub fn drive(plan: &JobPlan, driver: &Path, words: &[String]) -> Result<u8, Fail
             driver.display()
         )));
     }
-    note!("`{} jobs {}` says how far they are", program(), quote_path(&plan.folder()));
+    note!("`{} jobs {}` says how far they are", program(), quote_path(plan.folder()));
     let unable = |e: std::io::Error| Failure::usage(format!("cannot run {python}: {e}"));
     // A wish to stop is the driver's to follow: it waits until its jobs have saved.
     let wish = Wish::listen();

@@ -268,7 +268,7 @@ fn begin(plan: &JobPlan, job: &JobEntry, frames: u64) -> Result<JobStatus, Failu
             before.map(|before| JobStatus { state: JobState::GaveUp, reason: reason.clone(), ..before });
         // That nobody can be told by this file is no reason to try once more.
         let _ = given_up.map(|status| status.write(plan, job.index));
-        let again = format!("{} jobs {} --retry", program(), quote_path(&plan.folder()));
+        let again = format!("{} jobs {} --retry", program(), quote_path(plan.folder()));
         Failure {
             text: format!("job {} is given up: {reason} (`{again}` tries again)", job.index),
             exit_code: GAVE_UP,

@@ -92,7 +92,7 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     if left > 0.0 {
         text += &format!("; those at work have {} left", duration(left));
     }
-    let folder = quote_path(&plan.folder());
+    let folder = quote_path(plan.folder());
     if queue_known && rows.iter().any(|row| row.standing.needs_retry()) {
         text += &match is_for_slurm(plan) {
             true => {
