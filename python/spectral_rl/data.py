@@ -10,6 +10,7 @@
 """
 
 import os
+import shlex
 from pathlib import Path
 
 from spectral_rl import _native
@@ -121,7 +122,9 @@ class AgentData:
         try:
             return load_policy(self.path)
         except FileNotFoundError:
-            run = self.path.parent.parent
+            run = str(self.path.parent.parent)
+            # A shell gives a leading dash to the command as an option, in quotes or not.
+            run = shlex.quote(f"./{run}" if run.startswith("-") else run)
             why = self.stopped or f"it is written when the run ends; finish the run with `spectral resume {run}`"
             raise FileNotFoundError(f"{self.id} has no model: {why}") from None
 

@@ -1,6 +1,7 @@
 """Run directories as data."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -122,7 +123,7 @@ def test_a_torn_line_counts_only_once_it_is_whole(small):
 
 
 def test_a_run_that_is_being_trained(tmp_path):
-    out = tmp_path / "live"
+    out = tmp_path / "it's live"
     words = ["train", "--task", "pong-mini", "--agents", "clipped", "--frames", "100000000", "--device", "cpu"]
     words += ["--out", str(out), "--set", "log_frames=1000", "--set", "hidden=8", "--set", "checkpoint_seconds=1"]
     script = "from spectral_rl._command import main; main()"
@@ -140,8 +141,10 @@ def test_a_run_that_is_being_trained(tmp_path):
 
         wait_until("three looks at it, each with more frames", went_on, process)
         run = Run(out)
-        with pytest.raises(FileNotFoundError, match="spectral resume"):
+        with pytest.raises(FileNotFoundError) as why:
             run.agents[0].policy()
+        command = str(why.value).split("`")[1]
+        assert shlex.split(command) == ["spectral", "resume", str(out)], "the command can be typed"
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert len(Run(out).agents[0].metrics()["frame"]) >= 0

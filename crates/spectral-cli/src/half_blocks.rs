@@ -1,6 +1,7 @@
 //! Pictures in a terminal: every character shows two pixels, one above the other, as an upper half block in the colour
 //! of the one on the colour of the other.
 
+use crate::output::one_line;
 use spectral_env::{Colour, Picture};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -30,7 +31,7 @@ impl HalfBlocks {
     pub fn show(&mut self, picture: &Picture, caption: &str) -> io::Result<()> {
         let (columns, rows) = terminal();
         let mut lines = picture_lines(picture, (columns, rows.saturating_sub(SPARE_ROWS).max(1)));
-        lines.push(caption.chars().take(columns.saturating_sub(1)).collect());
+        lines.push(one_line(caption).chars().take(columns.saturating_sub(1)).collect());
         self.show_lines(&lines, (columns, rows))
     }
 

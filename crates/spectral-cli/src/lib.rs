@@ -65,7 +65,7 @@ pub fn run(registry: &Registry, arguments: impl IntoIterator<Item: Into<OsString
     match commands::run(arguments.command, registry) {
         Ok(code) => code,
         Err(failure) => {
-            output::note!("error: {failure}");
+            output::note!("error: {}", output::indented(&failure.text));
             failure.exit_code
         }
     }

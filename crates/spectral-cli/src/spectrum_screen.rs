@@ -2,6 +2,7 @@
 
 use crate::failure::{DATA, Failure};
 use crate::half_blocks::{HalfBlocks, picture_lines, terminal};
+use crate::output::one_line;
 use crate::table::{count, number};
 use spectral_env::Picture;
 use spectral_live::scene::{Chooser, Scene};
@@ -90,7 +91,7 @@ impl SpectrumScreen {
         left.resize(height, " ".repeat(width));
         right.resize(height, String::new());
         let mut lines: Vec<String> = left.iter().zip(&right).map(|(a, b)| format!("{a}  {b}")).collect();
-        let fits = |text: String| text.chars().take(columns.saturating_sub(1)).collect::<String>();
+        let fits = |text: String| one_line(&text).chars().take(columns.saturating_sub(1)).collect::<String>();
         lines.push(fits(self.caption(scene)));
         lines.push(fits(self.curve(columns.saturating_sub(24))));
         lines
@@ -141,7 +142,7 @@ impl SpectrumScreen {
                 (true, _) => '▸',
                 _ => ' ',
             };
-            let name: String = self.actions[action].chars().take(NAME).collect();
+            let name: String = one_line(&self.actions[action]).chars().take(NAME).collect();
             let shown = &values.shown[action];
             let bars = match shown.is_empty() {
                 true => level(value / span, room),

@@ -1,7 +1,7 @@
 //! Tables for people and JSON for programs, from the same rows.
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{one_line, print};
 use serde_json::{Map, Value};
 pub use spectral_core::settings::show_count as count;
 
@@ -69,16 +69,6 @@ fn show(value: &Value) -> String {
         Value::Number(n) if n.is_f64() => number(n.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }
-}
-
-/// Text from files, whoever wrote them, in a line of a table: it breaks none and tells a terminal nothing.
-fn one_line(text: &str) -> String {
-    let shown = |c: char| match c {
-        '\n' | '\r' | '\t' => ' ',
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    };
-    text.trim_end().chars().map(shown).collect()
 }
 
 /// A number with about four digits that matter.

@@ -1,6 +1,7 @@
 //! The command as it was typed. Not the process's own arguments, which are an interpreter's where the command is part of a
 //! package for one.
 
+use spectral_core::shell::quote_word;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,15 +17,15 @@ pub fn remember(words: &[OsString]) {
 pub fn command_line() -> String {
     let words = WORDS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let words = words.iter().skip(1).map(|w| w.to_string_lossy().into_owned());
-    let words = words.map(|w| if w.contains(' ') { format!("'{w}'") } else { w });
+    let words = words.map(|word| quote_word(&word));
     std::iter::once(program()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// The name of this program, which need not be `spectral`.
+/// The name of this program, which need not be `spectral`, as a word of a command.
 pub fn program() -> String {
     let words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
     let path = words.first().map(Path::new).and_then(Path::file_stem);
     path.map(|name| name.to_string_lossy().into_owned())
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "spectral".into())
+        .map_or_else(|| "spectral".into(), |name| quote_word(&name))
 }

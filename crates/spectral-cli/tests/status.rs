@@ -45,6 +45,65 @@ fn a_run_is_followed_from_its_start_to_its_end() {
     place.run("status run").code(0).says(&["ended before it could save", "spectral resume run"]);
 }
 
+/// A disk that takes no more bytes than it has while there is a file `full`.
+#[cfg(target_os = "linux")]
+const FULL: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+ssize_t write(int fd, const void *bytes, size_t count) {
+    static ssize_t (*real)(int, const void *, size_t);
+    if (!real) real = (ssize_t (*)(int, const void *, size_t)) dlsym(RTLD_NEXT, "write");
+    struct stat file;
+    if (access("full", F_OK) == 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode)
+        && lseek(fd, 0, SEEK_CUR) + (off_t) count > file.st_size) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return real(fd, bytes, count);
+}
+"#;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_a_full_disk_has_ended_says_so() {
+    let place = Place::new();
+    let Some(library) = preloaded(&place, "full_disk", FULL) else { return };
+    let status = || place.run("status run --json").code(0).json()[0].clone();
+    let start = |arguments: &str| place.command(arguments).env("LD_PRELOAD", &library).spawn().unwrap();
+    let child = start(&train("--agents spectral --frames 50000000 --set checkpoint_seconds=1 --out run"));
+    wait_until("a checkpoint", || !checkpoints(&place.path("run")).is_empty());
+    assert_eq!(status()["state"], "training");
+    std::fs::write(place.path("full"), "").unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap()).code(3).says(&["the disk is full"]);
+    let now = status();
+    assert_eq!(now["state"], "failed", "{now} {ran:?}");
+    assert!(now["error"].as_str().unwrap().contains("the disk is full"), "{now}");
+    let people =
+        place.run("status run").code(0).says(&["`spectral resume run` goes on from the last checkpoint"]);
+    assert!(
+        people.out.contains("an error ended it: ") && people.out.contains("the disk is full"),
+        "{people:?}"
+    );
+
+    // It is full still.
+    assert_eq!(start("resume run").wait_with_output().unwrap().status.code(), Some(3));
+    std::fs::remove_file(place.path("full")).unwrap();
+    let newest = || checkpoints(&place.path("run")).pop();
+    let before = newest();
+    let child = start("resume run");
+    wait_until("a further checkpoint", || newest() > before);
+    assert_eq!(status()["state"], "training");
+    assert!(status()["error"].is_null());
+    signal(&child, "INT");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let now = status();
+    assert!(now["state"] == "interrupted" && now["error"].is_null(), "{now}");
+}
+
 /// Nothing says both that there is no checkpoint and that the run goes on from one.
 #[test]
 fn a_run_without_a_checkpoint_goes_on_from_its_start() {

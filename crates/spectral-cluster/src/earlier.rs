@@ -2,6 +2,7 @@
 
 use crate::plan::{JobEntry, JobPlan, NewPlan};
 use crate::slurm;
+use spectral_core::shell::quote_path;
 use spectral_train::error::TrainError;
 use spectral_train::experiment::Job;
 use spectral_train::plan::Plan;
@@ -53,11 +54,13 @@ impl NewPlan<'_> {
                 if JobPlan::is_finished(job, registry).unwrap_or(false) {
                     continue;
                 }
-                let folder = plan.folder().display();
+                let folder = plan.folder();
                 return Err(TrainError::Usage(format!(
-                    "{agent} on {} is in a plan that is not finished, {folder}: `spectral jobs {folder}` says how far its jobs are, and \
+                    "{agent} on {} is in a plan that is not finished, {}: `spectral jobs {}` says how far its jobs are, and \
                      --retry submits those again that nobody has. If you do not want them any more, cancel them and remove that folder",
-                    new.run.plan.task
+                    new.run.plan.task,
+                    folder.display(),
+                    quote_path(folder)
                 )));
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::place::{Unfinished, is_unfinished, restore};
 use spectral_core::settings::quote;
+use spectral_core::shell::quote_path;
 use spectral_train::devices::DeviceChoice;
 use spectral_train::error::TrainError;
 use spectral_train::experiment::{Experiment, Job};
@@ -281,8 +282,9 @@ fn already_there(folder: &Path) -> TrainError {
         false => "with --retry it submits those again that nobody has",
     };
     TrainError::Usage(format!(
-        "these jobs were planned before, in {0}: `spectral jobs {0}` says how far they are, and {again}",
-        folder.display()
+        "these jobs were planned before, in {}: `spectral jobs {}` says how far they are, and {again}",
+        folder.display(),
+        quote_path(folder)
     ))
 }
 

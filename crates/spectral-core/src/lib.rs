@@ -28,6 +28,7 @@
 //! | [`bytes`] | state as plain bytes |
 //! | [`mod@settings`] | settings declared once: keys, types, defaults, documentation |
 //! | [`nearest`] | the valid word nearest to a mistyped one |
+//! | [`shell`] | words of commands as a shell reads them back |
 
 pub mod bytes;
 pub mod decompose;
@@ -38,6 +39,7 @@ pub mod reward;
 pub mod rng;
 pub mod schedule;
 pub mod settings;
+pub mod shell;
 pub mod squash;
 pub mod tabular;
 

@@ -31,6 +31,7 @@ mod pong;
 mod ponglantis;
 mod registry;
 mod shooting;
+mod spec_difference;
 mod twenty48;
 
 pub use action_mask::ActionMask;

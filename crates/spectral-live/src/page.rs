@@ -9,6 +9,7 @@ use crate::numbers::{OwnProgress, Reporter};
 use crate::performance::Performance;
 use crate::site::Site;
 use crate::theatre::{self, Controls};
+use spectral_core::shell::quote_path;
 use spectral_train::checkpoint::Cost;
 use spectral_train::error::TrainError;
 use spectral_train::resolve::ResolvedRun;
@@ -94,7 +95,7 @@ impl LivePage {
         let own = Arc::new(OwnProgress::default());
         let mut page = Self::new(&run, &dir, port, Mode::Training, None)?;
         page.own = own.clone();
-        page.path = dir.path().display().to_string();
+        page.path = quote_path(dir.path());
         page.farewell =
             format!("The process that trained this run is gone: `spectral watch {}` shows it.", page.path);
         // Without the file the page is as good, so it is no error if it cannot be written.

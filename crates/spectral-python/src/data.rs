@@ -36,7 +36,7 @@ fn raise_report(error: ReportError) -> PyErr {
 /// Reads one run directory, as a report does.
 fn open(path: &Path) -> PyResult<spectral_report::Run> {
     let file = path.join("run.toml");
-    if !file.is_file() {
+    if file.symlink_metadata().is_err() {
         return Err(PyFileNotFoundError::new_err(format!(
             "{} is not a run directory: it has no run.toml",
             path.display()

@@ -1,6 +1,6 @@
 //! The numeric CSV files of run directories: a header line, columns found by name, empty fields for missing values.
 
-use std::fs::OpenOptions;
+use std::fs::{FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -211,7 +211,8 @@ pub(crate) fn read_toml_text(path: &Path) -> std::io::Result<String> {
 fn read_up_to(path: &Path, most: u64) -> std::io::Result<String> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "it is not a plain file"));
+        let what = format!("it is {}, not a plain file", kind(metadata.file_type()));
+        return Err(Error::new(ErrorKind::InvalidInput, what));
     }
     let mut text = String::new();
     let file = OpenOptions::new().read(true).open(path)?;
@@ -219,6 +220,28 @@ fn read_up_to(path: &Path, most: u64) -> std::io::Result<String> {
     match text.len() as u64 <= most {
         true => Ok(text),
         false => Err(Error::new(ErrorKind::InvalidData, "it is far longer than it should be")),
+    }
+}
+
+/// What is no plain file, in words.
+fn kind(file: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if file.is_fifo() {
+            return "a named pipe";
+        } else if file.is_char_device() || file.is_block_device() {
+            return "a device";
+        }
+    }
+    if file.is_dir() { "a folder" } else { "something else" }
+}
+
+/// Refuses a link in place of a run's description: what says which run a folder holds is in that folder.
+pub(crate) fn refuse_link(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
+        true => Err(Error::new(ErrorKind::InvalidInput, "it is a link, which is not followed")),
+        false => Ok(()),
     }
 }
 

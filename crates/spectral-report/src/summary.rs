@@ -171,6 +171,11 @@ pub struct Aggregate {
     pub high95: Option<f64>,
 }
 
+/// What files say, in a line: names are anybody's.
+fn in_line(text: &str) -> String {
+    text.replace(['\n', '\r', '\t'], " ")
+}
+
 /// The aligned table of final scores that the command prints.
 pub fn text_table(summary: &ReportSummary) -> String {
     let mut text = String::new();
@@ -178,7 +183,11 @@ pub fn text_table(summary: &ReportSummary) -> String {
         if index > 0 {
             text.push('\n');
         }
-        text.push_str(&format!("{}: final score, {} frames per agent\n", task.task, thousands(task.frames)));
+        text.push_str(&format!(
+            "{}: final score, {} frames per agent\n",
+            in_line(&task.task),
+            thousands(task.frames)
+        ));
         let frozen = frozen_words::columns(task.rows.iter());
         let mut columns = vec!["agent", "seeds", "mean", "95% interval", "IQM"];
         columns.extend(frozen.iter().map(|column| column.name));
@@ -190,7 +199,7 @@ pub fn text_table(summary: &ReportSummary) -> String {
                 format!("{} of {}", row.finished, row.seeds)
             };
             let mut line = vec![
-                row.agent.clone(),
+                in_line(&row.agent),
                 seeds,
                 row.mean.map_or_else(|| "–".to_owned(), number),
                 interval(row.low95, row.high95),
@@ -216,7 +225,7 @@ pub fn text_table(summary: &ReportSummary) -> String {
             text.push_str(&format!("  {note}\n"));
         }
         for warning in &task.warnings {
-            text.push_str(&format!("  note: {warning}\n"));
+            text.push_str(&format!("  note: {}\n", in_line(warning)));
         }
     }
     if !summary.claims.is_empty() {

@@ -111,6 +111,12 @@ impl RunLock {
         self.heart.fence()
     }
 
+    /// Leaves in the claim, once it is let go of, which error ended the work; `None` takes that back. The claim is rewritten in its
+    /// place, which a full disk still allows.
+    pub(crate) fn set_error(&self, error: Option<String>) {
+        self.heart.set_error(error);
+    }
+
     /// Stops a training that this steers, if the run is lost from now on.
     pub(crate) fn watch(&self, control: Option<&crate::control::Control>) {
         self.heart.watch(control);
@@ -136,6 +142,13 @@ pub struct Holder {
 /// Who works in a run's folder, as far as [`is_at_work`] can tell.
 pub fn holder(folder: &Path) -> Option<Holder> {
     look(folder).flatten()
+}
+
+/// The error that ended the work of the last process in a run's folder, if it could say so before it ended.
+pub fn last_error(folder: &Path) -> Option<String> {
+    let newest = Seen::in_folder(folder, 0).ok()?.newest?;
+    let record = Found::read(folder, newest).ok()??.record?;
+    (record.released && !record.error.is_empty()).then_some(record.error)
 }
 
 /// Whether anybody is known to work in a folder or not to, and who.

@@ -9,6 +9,7 @@ use spectral_agent::learner::Learner;
 use spectral_agent::replay::Outcome;
 use spectral_core::bytes::{StateError, StateReader};
 use spectral_core::rng::{Purpose, Stream};
+use spectral_core::shell::quote_path;
 use spectral_env::{ActionMask, Env, Step};
 use std::ops::ControlFlow;
 
@@ -247,7 +248,7 @@ pub(crate) fn no_model(dir: &RunDir, id: &str) -> TrainError {
             format!(
                 "{id} has no model yet: its run has neither ended nor written a checkpoint; if no process is at work on it, \
                  finish it with `spectral resume {}`",
-                dir.path().display()
+                quote_path(dir.path())
             )
         }
     })

@@ -8,6 +8,7 @@ use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
 use crate::store::StoreError;
 use spectral_agent::codecs::greedy;
+use spectral_core::shell::quote_path;
 use spectral_env::ActionMask;
 use spectral_nn::{Cpu, Input, Network, Samples, Which};
 use std::path::Path;
@@ -91,8 +92,9 @@ impl Policy {
         match &models[..] {
             [model] => Self::load_file(model, registry),
             [] => Err(TrainError::Usage(format!(
-                "{0} has no models yet: finish the run with `spectral resume {0}`",
-                path.display()
+                "{} has no models yet: finish the run with `spectral resume {}`",
+                path.display(),
+                quote_path(path)
             ))),
             [first, ..] => Err(TrainError::Usage(format!(
                 "{} holds {} models: give the folder of one agent, such as {}",

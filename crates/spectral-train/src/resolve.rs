@@ -94,10 +94,9 @@ impl ResolvedRun {
     fn check_same(&self, task: &dyn Env) -> Result<(), TrainError> {
         if *task.spec() != self.task {
             return Err(TrainError::Usage(format!(
-                "the task {} is not the same each time it is made: it was {:?} and is {:?}",
+                "the task {} is not the same each time it is made: {}",
                 self.plan.task,
-                self.task,
-                task.spec()
+                self.task.difference(task.spec())
             )));
         }
         Ok(())
@@ -115,10 +114,10 @@ impl ResolvedRun {
         match recorded.filter(|recorded| **recorded != self.task) {
             None => Ok(()),
             Some(recorded) => Err(TrainError::Data(format!(
-                "the task {} is another one than when {} began: it was {recorded:?} and is {:?}; train anew in another folder",
+                "the task {} is another one than when {} began: {}; train anew in another folder",
                 self.plan.task,
                 folder.display(),
-                self.task
+                recorded.difference(&self.task)
             ))),
         }
     }
@@ -420,7 +419,15 @@ mod tests {
             let len = MADE.fetch_add(1, Ordering::Relaxed);
             Odd { spec: TaskSpec::vector("odd", len, &["a"]), forgets: false }
         });
-        let said = changes.unwrap().make_task().err().unwrap().to_string();
-        assert!(said.contains("not the same each time"), "{said}");
+        let run = changes.unwrap();
+        let said = run.make_task().err().unwrap().to_string();
+        assert!(said.contains("not the same each time it is made: an observation was "), "{said}");
+        assert!(said.ends_with(" numbers"), "{said}");
+        let recorded = TaskSpec { actions: vec!["a".into(), "b".into()], ..run.task.clone() };
+        let said = run.check_task(Some(&recorded), Path::new("run")).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "the task odd is another one than when run began: the number of actions was 2 and is 1; train anew in another folder"
+        );
     }
 }

@@ -10,11 +10,12 @@ use crate::resolve::ResolvedRun;
 use crate::run_file::RunFile;
 use crate::run_status::find_runs;
 use crate::store::{
-    StoreError, check_seal, create_folder, disk, is_temporary, open_plain, read_text, refuse_link, seal,
-    seal_like, sweep_temporaries,
+    StoreError, check_seal, create_folder, disk, is_temporary, open_plain, read_own_text, read_text,
+    refuse_link, seal, seal_like, sweep_temporaries,
 };
 use crate::table_sums::{TableSum, to_toml, without};
 use spectral_core::settings::quote;
+use spectral_core::shell::quote_path;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::DirEntry;
@@ -110,7 +111,7 @@ impl RunDir {
         match Self::is_free(path) {
             Ok(true) => Ok(()),
             Ok(false) if path.join("run.toml").exists() => {
-                Err(taken(&format!(", or continue it with `spectral resume {}`", path.display())))
+                Err(taken(&format!(", or continue it with `spectral resume {}`", quote_path(path))))
             }
             Ok(false) => Err(taken(": it holds other files")),
             Err(e) if e.kind() == ErrorKind::NotADirectory => Err(taken(": it is no folder")),
@@ -197,7 +198,11 @@ impl RunDir {
     /// Opens an existing run and reads its `run.toml`.
     pub fn open(path: &Path, registry: &Registry) -> Result<(Self, RunFile), TrainError> {
         let file = path.join("run.toml");
-        let text = read_text(&file).map_err(|e| {
+        let text = read_own_text(&file).map_err(|e| {
+            // What is there is no plain file, and says so itself.
+            if e.kind() == ErrorKind::InvalidInput && e.raw_os_error().is_none() {
+                return StoreError::io(&file, "read", e).into();
+            }
             let mut text =
                 format!("{} is not a run directory: cannot read {}: {e}", path.display(), file.display());
             // One that cannot be read is a run all the same.
@@ -226,7 +231,7 @@ impl RunDir {
     /// Moves the planned end, if the run is still this process's; everything else in `run.toml` stays as it was written.
     pub fn extend(&self, plan: &mut Plan, frames: u64, fence: &Fence) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
-        let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
+        let text = read_own_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let old = format!("\nframes = {}\n", plan.run.frames);
         if !text.contains(&old) {
             return Err(TrainError::Data(format!("{} does not say how long the run is", file.display())));
@@ -240,7 +245,7 @@ impl RunDir {
     /// Adds a device to those that `run.toml` names, unless it is the one named last, or the run is another process's by now.
     pub fn record_device(&self, device: &str, fence: &Fence) -> Result<(), TrainError> {
         let file = self.path.join("run.toml");
-        let text = read_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
+        let text = read_own_text(&file).map_err(|e| StoreError::io(&file, "read", e))?;
         let table: toml::Table = text.parse().unwrap_or_default();
         let known = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
         if known.rsplit(", then ").next() == Some(device) {
@@ -316,7 +321,7 @@ impl RunDir {
 
     /// Where the run was last trained, as `run.toml` names it: `cpu`, or a GPU with its precision in brackets.
     pub fn device(&self) -> String {
-        let text = read_text(&self.path.join("run.toml")).unwrap_or_default();
+        let text = read_own_text(&self.path.join("run.toml")).unwrap_or_default();
         let table: toml::Table = text.parse().unwrap_or_default();
         let all = table.get("hardware").and_then(|h| h.get("device")?.as_str()).unwrap_or_default();
         all.rsplit(", then ").next().unwrap_or_default().into()
@@ -324,7 +329,7 @@ impl RunDir {
 
     /// The command that began the run.
     pub fn command(&self) -> String {
-        let text = read_text(&self.path.join("run.toml")).unwrap_or_default();
+        let text = read_own_text(&self.path.join("run.toml")).unwrap_or_default();
         let table: toml::Table = text.parse().unwrap_or_default();
         table.get("command").and_then(toml::Value::as_str).unwrap_or_default().into()
     }

@@ -4,7 +4,7 @@
 use crate::claim;
 use crate::error::TrainError;
 use crate::recent::RecentScores;
-use crate::store::{StoreError, is_temporary, open_plain, read_text};
+use crate::store::{StoreError, is_temporary, is_there, open_plain, read_own_text, read_text};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -23,7 +23,9 @@ pub enum Standing {
     Finished,
     /// Stopped by its user, with a checkpoint.
     Interrupted,
-    /// Its process ended before it could save, killed or by an error; what came after the last checkpoint is lost.
+    /// An error ended it, such as a full disk; what came after the last checkpoint is lost.
+    Failed,
+    /// Its process ended before it could save or say why; what came after the last checkpoint is lost.
     Killed,
     /// Training or killed: nothing tells which.
     Unknown,
@@ -36,6 +38,7 @@ impl Standing {
             Standing::Training => "training",
             Standing::Finished => "finished",
             Standing::Interrupted => "interrupted",
+            Standing::Failed => "failed",
             Standing::Killed => "killed",
             Standing::Unknown => "unknown",
         }
@@ -79,6 +82,8 @@ pub struct RunStatus {
     pub frames: u64,
     /// Where it stands.
     pub standing: Standing,
+    /// The error that ended it, if one did.
+    pub error: Option<String>,
     /// Seconds of training up to the last checkpoint.
     pub seconds: f64,
     /// Its newest checkpoint.
@@ -91,14 +96,17 @@ impl RunStatus {
     /// Reads a run's folder.
     pub fn read(path: &Path) -> Result<Self, TrainError> {
         let file = path.join("run.toml");
-        let run = table(&file)?.ok_or_else(|| {
+        let run = parsed(&file, read_own_text(&file))?.ok_or_else(|| {
             TrainError::Usage(format!("{} is not a run directory: it has no run.toml", path.display()))
         })?;
         let lacks = |what: &str| TrainError::Data(format!("{} has no {what}", file.display()));
         let task = text(&run, "task").ok_or_else(|| lacks("task"))?;
         let planned = count(&run, "frames").ok_or_else(|| lacks("frames"))?;
         let state = table(&path.join("state.toml"))?.unwrap_or_default();
-        let standing = standing(text(&state, "status").as_deref(), claim::is_at_work(path));
+        let at_work = claim::is_at_work(path);
+        let error = claim::last_error(path);
+        let standing = standing(text(&state, "status").as_deref(), at_work, error.is_some());
+        let error = error.filter(|_| standing == Standing::Failed);
         let seconds = state.get("seconds").and_then(toml::Value::as_float).unwrap_or(0.0);
         if !(seconds.is_finite() && seconds >= 0.0) {
             let file = path.join("state.toml");
@@ -147,7 +155,16 @@ impl RunStatus {
             });
         }
         let checkpoint = newest_checkpoint(&path.join("checkpoints"));
-        Ok(RunStatus { path: path.into(), task, frames: planned, standing, seconds, checkpoint, agents })
+        Ok(RunStatus {
+            path: path.into(),
+            task,
+            frames: planned,
+            standing,
+            error,
+            seconds,
+            checkpoint,
+            agents,
+        })
     }
 
     /// Frames of all agents together that are still to be played; an agent that was stopped has none.
@@ -179,7 +196,7 @@ impl RunStatus {
 /// The run directories at and below a folder, in order of their names.
 pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>, TrainError> {
     fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-        if folder.join("run.toml").is_file() {
+        if is_there(&folder.join("run.toml")) {
             found.push(folder.into());
         } else if depth > 0 {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -200,10 +217,12 @@ pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>, TrainError> {
     }
 }
 
-fn standing(written: Option<&str>, at_work: Option<bool>) -> Standing {
+fn standing(written: Option<&str>, at_work: Option<bool>, failed: bool) -> Standing {
     match (at_work, written) {
         (Some(true), _) => Standing::Training,
         (_, Some("finished")) => Standing::Finished,
+        // Whoever came last had an error, on a run that somebody had interrupted before.
+        _ if failed => Standing::Failed,
         (_, Some("interrupted")) => Standing::Interrupted,
         (Some(false), _) => Standing::Killed,
         (None, _) => Standing::Unknown,
@@ -222,7 +241,11 @@ fn is_one_name(id: &str) -> bool {
 
 /// A TOML file; `None` where there is none.
 fn table(path: &Path) -> Result<Option<toml::Table>, TrainError> {
-    let text = match read_text(path) {
+    parsed(path, read_text(path))
+}
+
+fn parsed(path: &Path, text: std::io::Result<String>) -> Result<Option<toml::Table>, TrainError> {
+    let text = match text {
         Ok(text) => text,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(e) => return Err(StoreError::io(path, "read", e).into()),
@@ -369,7 +392,16 @@ mod tests {
             (Some(false), None, Standing::Killed),
             (None, Some("running"), Standing::Unknown),
         ] {
-            assert_eq!(standing(written, at_work), expected);
+            assert_eq!(standing(written, at_work, false), expected);
+        }
+        for (at_work, written, expected) in [
+            (Some(true), Some("running"), Standing::Training),
+            (Some(false), Some("finished"), Standing::Finished),
+            (Some(false), Some("interrupted"), Standing::Failed),
+            (Some(false), Some("running"), Standing::Failed),
+            (None, None, Standing::Failed),
+        ] {
+            assert_eq!(standing(written, at_work, true), expected);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::resolve::ResolvedRun;
 use crate::run_dir::{AgentState, RunDir, Status};
 use crate::store::{disk, why_folders_are_not_synced};
 use spectral_core::bytes::StateWriter;
+use spectral_core::shell::quote_path;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -290,11 +291,14 @@ impl Trainer {
     /// with [`TrainError::Busy`] and writes nothing more.
     pub fn run_watched(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
         self.control.forget_halt();
+        self.lock.set_error(None);
         self.lock.watch(Some(&self.control));
         let result = self.work(observer);
         self.lock.watch(None);
         // Whatever else goes wrong may be what a process sees whose run is another's.
-        result.map_err(|error| self.lock.fence().explain(error))
+        let result = result.map_err(|error| self.lock.fence().explain(error));
+        self.lock.set_error(result.as_ref().err().map(TrainError::to_string));
+        result
     }
 
     fn work(&mut self, observer: &dyn Observer) -> Result<TrainSummary, TrainError> {
@@ -328,7 +332,7 @@ impl Trainer {
 
     /// What is left of the run after [`run`](Trainer::run) failed, and how to go on.
     pub fn how_to_go_on(&self, error: &TrainError) -> String {
-        let path = self.dir.path().display();
+        let path = quote_path(self.dir.path());
         let saved = match self.checkpoints.last() {
             Some(last) => format!(
                 "the last checkpoint, {}, is whole: `spectral resume {path}` goes on from there",

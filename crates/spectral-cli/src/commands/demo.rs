@@ -6,6 +6,7 @@ use crate::args::DemoArgs;
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED};
 use crate::output::note;
 use crate::typed::command_line;
+use spectral_core::shell::quote_path;
 use spectral_report::{ReportOptions, read_runs, write_report};
 use spectral_train::config::Configuration;
 use spectral_train::presets::EXPERIMENTS;
@@ -81,9 +82,10 @@ fn halves(
 ) -> Result<Vec<(PathBuf, ResolvedRun, Half)>, Failure> {
     let refused = || {
         Failure::usage(format!(
-            "{0} exists already and is left as it is; give another --out, redraw it with `spectral report {0}`, or remove it \
+            "{} exists already and is left as it is; give another --out, redraw it with `spectral report {}`, or remove it \
              (the same command as before would go on with a demo that was interrupted)",
-            out.display()
+            out.display(),
+            quote_path(out)
         ))
     };
     let mut halves = Vec::new();

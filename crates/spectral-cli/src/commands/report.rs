@@ -4,6 +4,7 @@ use super::notes;
 use crate::args::ReportArgs;
 use crate::failure::{DATA, Failure, SUCCESS};
 use crate::output::{note, print};
+use spectral_core::shell::quote_path;
 use spectral_env::{TaskEntry, nearest};
 use spectral_report::{
     Claim, ReferenceScores, ReportError, ReportOptions, ReportSummary, Run, agent_names, read_runs,
@@ -101,7 +102,8 @@ impl Judged {
         let experiment = Experiment::find(name, &Overrides::default(), registry)?;
         if experiment.computed.is_some() {
             return Err(Failure::usage(format!(
-                "{name} is computed, not trained: no run says anything about it; `spectral reproduce {name}` compares it"
+                "{name} is computed, not trained: no run says anything about it; `spectral reproduce {}` compares it",
+                quote_path(name.as_ref())
             )));
         }
         let claims = Claim::from_toml(&experiment.text, name)?;

@@ -2,11 +2,12 @@
 
 use crate::args::StatusArgs;
 use crate::failure::{Failure, SUCCESS};
-use crate::output::{note, print};
+use crate::output::{note, one_line, print};
 use crate::progress::duration;
 use crate::table::{Table, count, number};
 use crate::typed::program;
 use serde_json::{Value, json};
+use spectral_core::shell::quote_path;
 use spectral_train::run_status::{AgentStatus, RunStatus, Standing, find_runs};
 
 /// Scores in the line of one run; others are counted.
@@ -31,7 +32,7 @@ pub fn run(args: &StatusArgs) -> Result<u8, Failure> {
     match runs.as_slice() {
         [one] => {
             print(&one_run(one))?;
-            next_step(one).iter().for_each(|step| note!("\n{step}"));
+            next_step(one).iter().for_each(|step| note!("\n{}", one_line(step)));
         }
         many => lines(many).print(false)?,
     }
@@ -55,7 +56,7 @@ fn one_run(run: &RunStatus) -> String {
     if let Some(left) = run.seconds_left() {
         head += &format!(", {} left", duration(left));
     }
-    let mut lines = vec![head];
+    let mut lines = vec![one_line(&head)];
     lines.push(match &run.checkpoint {
         Some(last) => {
             format!("last checkpoint {} ago, after {} of training", duration(last.age), duration(run.seconds))
@@ -63,6 +64,7 @@ fn one_run(run: &RunStatus) -> String {
         None if matches!(run.standing, Standing::Training | Standing::Unknown) => "no checkpoint yet".into(),
         None => "no checkpoint was written".into(),
     });
+    lines.extend(run.error.iter().map(|error| one_line(&format!("an error ended it: {error}"))));
     let mut table = Table::new(&["agent", "frames", "score", "frames/s", "left"]);
     let column = |cell: &dyn Fn(&AgentStatus) -> Option<String>| right(run.agents.iter().map(cell).collect());
     let frames = column(&|agent| Some(count(agent.frames)));
@@ -82,7 +84,7 @@ fn one_run(run: &RunStatus) -> String {
     let stopped = run.agents.iter().filter_map(|agent| Some((agent, agent.stopped.as_ref()?)));
     for (agent, why) in stopped {
         let why = if why.is_empty() { "no reason was recorded" } else { why };
-        lines.push(format!("{} was stopped at frame {}: {why}", agent.id, count(agent.frames)));
+        lines.push(one_line(&format!("{} was stopped at frame {}: {why}", agent.id, count(agent.frames))));
     }
     lines.join("\n")
 }
@@ -101,18 +103,16 @@ fn left(run: &RunStatus, agent: &AgentStatus) -> Option<f64> {
 
 /// What the user may do now.
 fn next_step(run: &RunStatus) -> Option<String> {
-    let (program, path) = (program(), run.path.display());
+    let (program, path) = (program(), quote_path(&run.path));
+    let from = if run.checkpoint.is_some() { "last checkpoint" } else { "start" };
     Some(match run.standing {
         Standing::Training => format!("`{program} watch {path}` shows it"),
         Standing::Finished => format!("`{program} report {path}` draws it"),
         Standing::Interrupted => format!("`{program} resume {path}` goes on"),
-        Standing::Killed => {
-            let from = if run.checkpoint.is_some() { "last checkpoint" } else { "start" };
-            format!(
-                "its process ended before it could save, killed or by an error that it has told: `{program} resume {path}` goes on from \
-                 the {from}"
-            )
-        }
+        Standing::Failed => format!("`{program} resume {path}` goes on from the {from} once that is mended"),
+        Standing::Killed => format!(
+            "its process ended before it could save or say why, as when it is killed: `{program} resume {path}` goes on from the {from}"
+        ),
         Standing::Unknown => {
             "whether a process is at work cannot be told: its lock and its claim were not copied, or are not readable".into()
         }
@@ -173,6 +173,7 @@ fn for_programs(run: &RunStatus) -> Value {
         "run": run.path.display().to_string(),
         "task": run.task,
         "state": run.standing.name(),
+        "error": run.error,
         "frames": run.frames,
         "done": run.share(),
         "seconds": run.seconds,

@@ -5,7 +5,7 @@ use super::experiment::Making;
 use crate::args::{LiveArgs, ResumeArgs, Scheduler, TableArgs, TrainArgs};
 use crate::event_stream::{EventStream, Shown};
 use crate::failure::{AGENT_STOPPED, Failure, INTERRUPTED, SUCCESS};
-use crate::output::{note, print};
+use crate::output::{indented, note, print};
 use crate::progress::{Progress, duration};
 use crate::signals::{Asked, when_asked_to_stop};
 use crate::table::{count, plural};
@@ -13,6 +13,7 @@ use crate::typed::{command_line, program};
 use spectral_agent::settings::{Setting, SettingError};
 use spectral_cluster::Kind;
 use spectral_core::settings::parse_count;
+use spectral_core::shell::quote_path;
 use spectral_live::{LivePage, check_port};
 use spectral_train::checkpoint::Cost;
 use spectral_train::config::Configuration;
@@ -49,7 +50,7 @@ pub fn train(args: &TrainArgs, registry: &Registry) -> Result<u8, Failure> {
     }
     announce(&run)?;
     if args.dry_run {
-        run.notes.iter().for_each(|note| note!("{note}"));
+        run.notes.iter().for_each(|note| note!("{}", indented(note)));
         let hardware = Hardware { device: run.device_name(), ..Hardware::here() };
         print(&run.to_toml("(not created)", &command_line(), &hardware))?;
         return Ok(SUCCESS);
@@ -129,10 +130,11 @@ pub fn resume(args: &ResumeArgs, registry: &Registry) -> Result<u8, Failure> {
         && trainer.progress().iter().all(|agent| agent.frames >= planned || agent.stopped.is_some());
     match ended {
         true => note!(
-            "{0} is at its planned end of {1} frames already: nothing is trained (`{2} resume {0} --frames N` goes on past it)",
+            "{} is at its planned end of {} frames already: nothing is trained (`{} resume {} --frames N` goes on past it)",
             args.run.display(),
             count(planned),
-            program()
+            program(),
+            quote_path(&args.run)
         ),
         false => note!("resuming {}", args.run.display()),
     }
@@ -198,7 +200,7 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, 
     // Before anything is said: who sees the page's address may press Ctrl-C at once.
     trainer.set_control(interrupt().clone());
     if !how.ended {
-        trainer.notes().iter().for_each(|note| note!("{note}"));
+        trainer.notes().iter().for_each(|note| note!("{}", indented(note)));
     }
     let mut page = live.live.map(|port| LivePage::of_training(trainer, port)).transpose()?;
     if let Some(page) = &page {
@@ -218,7 +220,7 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, 
     if !how.ended {
         progress.finish(outcome.as_ref().map_or(&[], |outcome| &outcome.agents));
     }
-    let path = trainer.dir().path().display().to_string();
+    let path = quote_path(trainer.dir().path());
     let outcome = outcome.map_err(|error| {
         let go_on = trainer.how_to_go_on(&error);
         let mut failure = Failure::from(error);
@@ -239,7 +241,7 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, 
     let mut code = SUCCESS;
     for (plan, agent) in trainer.plan().agents.iter().zip(&outcome.agents) {
         if let Some(reason) = &agent.stopped {
-            note!("{} was stopped at frame {}: {reason}", plan.id, agent.frames);
+            note!("{} was stopped at frame {}: {}", plan.id, agent.frames, indented(reason));
             code = AGENT_STOPPED;
         }
         if agent.saturated > 0 {
@@ -255,7 +257,8 @@ pub fn work(trainer: &mut Trainer, live: &LiveArgs, how: How<'_>) -> Result<u8, 
         Status::Finished => {
             let (checkpoints, cost) = progress.checkpoints();
             note!(
-                "{path}: done after {} ({}, {} written in {:.1} s); `{} report {path}` draws it",
+                "{}: done after {} ({}, {} written in {:.1} s); `{} report {path}` draws it",
+                trainer.dir().path().display(),
                 duration(outcome.seconds),
                 plural(checkpoints as usize, "checkpoint"),
                 human_bytes(cost.bytes),

@@ -2,7 +2,7 @@
 
 mod lines;
 
-use crate::output::note;
+use crate::output::{note, one_line};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lines::{Grouping, Line, Standing, line, log_line, total_line};
 pub use spectral_report::duration;
@@ -52,7 +52,7 @@ impl Progress {
         };
         Progress {
             agents,
-            task: plan.task.clone(),
+            task: one_line(&plan.task),
             total: plan.run.frames,
             start: Instant::now(),
             begun: Mutex::new(None),

@@ -7,7 +7,8 @@ mod script;
 
 pub use options::Options;
 pub use queue::{Queued, queue};
-pub use script::{program, quote_word};
+pub use script::program;
+use spectral_core::shell::quote_path;
 
 use crate::plan::JobPlan;
 use spectral_core::settings::quote;
@@ -66,7 +67,7 @@ pub fn submit(plan: &JobPlan, jobs: &[usize]) -> Result<Submission, TrainError> 
         .map_err(|error| TrainError::Usage(format!(
             "array {} is submitted, but not the job that writes its report: {error} (`spectral job report {}` writes it at any time)",
             submission.array,
-            plan.folder().display()
+            quote_path(plan.folder())
         )))?;
     record(plan, &submission)?;
     Ok(submission)

@@ -3,6 +3,7 @@
 use super::options::{NOTICE, Options};
 use crate::environment::Environment;
 use crate::plan::{JobPlan, Resources};
+use spectral_core::shell::quote_word;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -30,21 +31,6 @@ pub fn program(typed: &Path) -> Vec<String> {
         _ => std::path::absolute(typed).ok(),
     };
     vec![text(found.filter(|path| is_python(path)).unwrap_or(this)), "-m".into(), "spectral_rl".into()]
-}
-
-/// A word as a shell reads it back.
-///
-/// ```
-/// use spectral_cluster::slurm::quote_word;
-/// assert_eq!(quote_word("plain-1.0/x"), "plain-1.0/x");
-/// assert_eq!(quote_word("it's"), r"'it'\''s'");
-/// ```
-pub fn quote_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// A name as Slurm shows it.

@@ -142,7 +142,8 @@ fn leads_nowhere(error: &std::io::Error) -> bool {
 }
 
 fn find_runs(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), ReportError> {
-    if path.join("run.toml").is_file() {
+    // Whatever has this name: what is no plain file is an error, not another folder to look into.
+    if path.join("run.toml").symlink_metadata().is_ok() {
         found.push(path.to_owned());
         return Ok(());
     }
@@ -164,9 +165,10 @@ fn find_runs(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), 
 }
 
 fn read_run(directory: &Path) -> Result<Run, ReportError> {
-    let file: RunFile = read_toml(&directory.join("run.toml"))?
-        .ok_or_else(|| ReportError::NoRuns { path: directory.to_owned() })?;
     let run_toml = directory.join("run.toml");
+    crate::csv::refuse_link(&run_toml).map_err(|error| ReportError::io(&run_toml, "read", error))?;
+    let file: RunFile =
+        read_toml(&run_toml)?.ok_or_else(|| ReportError::NoRuns { path: directory.to_owned() })?;
     if !FORMATS.contains(&file.format) {
         let problem = format!(
             "format {} is not known: this version of spectral reads formats {} to {}, so a newer one wrote it",

@@ -4,6 +4,7 @@ use super::{Checkpoints, Saving};
 use crate::population::Population;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
+use spectral_core::shell::quote_path;
 use std::path::{Path, PathBuf};
 
 /// How the command is told to leave out replay.
@@ -22,12 +23,12 @@ pub(super) fn after_damage(
 ) -> String {
     let mut sound = |p: &Path, without| Checkpoints::read(dir, run, population, p, saving, without).is_ok();
     let others = || all.iter().rev().filter(|p| *p != path);
-    let folder = dir.path().display();
+    let folder = quote_path(dir.path());
     let other = others().find(|p| sound(p, without_replay));
     let mut hint = match other {
         Some(p) => {
             let further = if without_replay { WITHOUT_REPLAY } else { "" };
-            let p = p.display();
+            let p = quote_path(p);
             format!(
                 "another checkpoint is sound: `spectral resume {folder} --checkpoint {p}{further}` uses it"
             )
@@ -41,7 +42,7 @@ pub(super) fn after_damage(
     let bare = std::iter::once(path).chain(others()).find(|p| sound(p, true));
     if let Some(p) = bare.filter(|p| Some(*p) != other) {
         let is_newest = all.last() == Some(p);
-        let place = if is_newest { String::new() } else { format!(" --checkpoint {}", p.display()) };
+        let place = if is_newest { String::new() } else { format!(" --checkpoint {}", quote_path(p)) };
         hint += &format!(
             "; `spectral resume {folder}{place}{WITHOUT_REPLAY}` leaves out replay, which then fills anew before learning goes on"
         );

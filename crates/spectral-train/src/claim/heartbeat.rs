@@ -117,6 +117,11 @@ impl Heart {
         guard(&self.shared.lost).is_some()
     }
 
+    /// Keeps the error that ended the holder's work, for its claim when it is let go of; `None` if the work goes on.
+    pub fn set_error(&self, error: Option<String>) {
+        guard(&self.shared.record).error = error.unwrap_or_default();
+    }
+
     pub fn watch(&self, control: Option<&Control>) {
         *guard(&self.shared.control) = control.cloned();
         if let (Some(control), true) = (control, guard(&self.shared.lost).is_some()) {

@@ -27,6 +27,8 @@ pub(super) struct Record {
     pub beat: u64,
     /// The holder has ended.
     pub released: bool,
+    /// The error that ended its work, as far as there is room for it; empty if none did. Claims of earlier versions have none.
+    pub error: String,
 }
 
 impl Record {
@@ -36,12 +38,12 @@ impl Record {
         let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
         let token = format!("{}-{}-{now}-{unique}", identity.host, identity.process);
-        Record { identity, token, flock, filesystem, beat: 0, released: false }
+        Record { identity, token, flock, filesystem, beat: 0, released: false, error: String::new() }
     }
 
     /// The text of the file.
     pub fn text(&self) -> String {
-        let Record { identity, token, flock, filesystem, beat, released } = self;
+        let Record { identity, token, flock, filesystem, beat, released, error } = self;
         let Identity { host, boot, process, began, namespaces, job } = identity;
         let [host, boot, namespaces, job, token] =
             [host, boot, namespaces, job, token].map(|text| quote(text));
@@ -51,7 +53,17 @@ impl Record {
             "released = {released}\nbeat = {beat}\nhost = {host}\njob = {job}\nprocess = {process}\nboot = {boot}\n\
              began = {began}\nnamespaces = {namespaces}\nflock = {flock}\nfilesystem = {filesystem}\ntoken = {token}\n"
         );
-        format!("{text:<LENGTH$}")
+        let line = |error: &str| {
+            if error.is_empty() { String::new() } else { format!("error = {}\n", quote(error)) }
+        };
+        // A full disk has room for what it has already, and for nothing more.
+        let mut error = error.as_str();
+        while !error.is_empty() && text.len() + line(error).len() > LENGTH {
+            error = error.char_indices().next_back().map_or("", |(last, _)| &error[..last]);
+        }
+        let text = text + &line(error);
+        let blanks = LENGTH.saturating_sub(text.len());
+        text + &" ".repeat(blanks)
     }
 
     /// What a text says; `None` if it is no claim's.
@@ -75,6 +87,7 @@ impl Record {
             filesystem: number("filesystem")?,
             beat: u64::try_from(table.get("beat")?.as_integer()?).ok()?,
             released: yes("released")?,
+            error: table.get("error").and_then(toml::Value::as_str).unwrap_or_default().into(),
         })
     }
 

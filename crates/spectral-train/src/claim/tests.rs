@@ -93,6 +93,21 @@ fn the_text_of_a_claim_reads_back_and_keeps_its_length() {
         let read = Record::parse(&text).unwrap();
         assert_eq!((read.beat, read.released, &read.token), (1 << 40, true, &record.token));
     }
+    // The error that ends a run has the room that is left, whatever it is written in.
+    let mut record = Record::new(Identity::here(), true, u64::MAX);
+    for length in [0, 1, 30, 300, 3000] {
+        for letter in ["a", "\"", "ß", "\u{1b}"] {
+            record.error = letter.repeat(length);
+            let text = record.text();
+            assert_eq!(text.len(), Record::default().text().len(), "all texts are of one length");
+            let read = Record::parse(&text).unwrap();
+            assert!(
+                record.error.starts_with(&read.error) && read.error.is_empty() == (length == 0),
+                "{read:?}"
+            );
+            assert!(length > 30 || read.error == record.error, "{read:?}");
+        }
+    }
     for damaged in ["", "released = true", "released = 1", "\u{0}", "[[["] {
         assert!(Record::parse(damaged).is_none(), "{damaged:?}");
     }

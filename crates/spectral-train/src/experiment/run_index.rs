@@ -12,6 +12,7 @@ use crate::plan::{AgentPlan, Plan};
 use crate::registry::Registry;
 use crate::resolve::ResolvedRun;
 use crate::run_dir::RunDir;
+use crate::store::is_there;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -197,7 +198,7 @@ impl RunEntry {
 
 /// Run directories at and below a folder. What cannot be listed holds none that could be used.
 fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    if folder.join("run.toml").is_file() {
+    if is_there(&folder.join("run.toml")) {
         found.push(folder.into());
     } else if depth > 0 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -4,7 +4,7 @@
 //! somewhere else.
 
 use super::disk::{self, File};
-use std::fs::OpenOptions;
+use std::fs::{FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
@@ -69,14 +69,43 @@ pub fn read_text(path: &Path) -> Result<String> {
     }
 }
 
+/// The text in a plain file, and in nothing that leads to one: what says which run a folder holds is in that folder.
+pub(crate) fn read_own_text(path: &Path) -> Result<String> {
+    refuse_link(path)?;
+    read_text(path)
+}
+
+/// Whether something of this name is there, a link that leads nowhere included.
+pub(crate) fn is_there(path: &Path) -> bool {
+    disk::symlink_metadata(path).is_ok()
+}
+
+/// What is no plain file, in words.
+fn kind(file: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if file.is_fifo() {
+            return "a named pipe";
+        } else if file.is_char_device() || file.is_block_device() {
+            return "a device";
+        }
+    }
+    if file.is_dir() { "a folder" } else { "something else" }
+}
+
 fn checked(options: &mut OpenOptions, path: &Path) -> Result<File> {
     // Without waiting for whoever should be at the other end of a pipe.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, rustix::fs::OFlags::NONBLOCK.bits() as i32);
     let file = disk::open_with(options, path)?;
-    match file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
         true => Ok(file),
-        false => Err(Error::new(ErrorKind::InvalidInput, "it is not a plain file")),
+        false => {
+            let what = format!("it is {}, not a plain file", kind(metadata.file_type()));
+            Err(Error::new(ErrorKind::InvalidInput, what))
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod run;
 mod table;
 
 pub use run::run as run_job;
+use spectral_core::shell::quote_path;
 pub use table::jobs;
 
 use super::experiment::Making;
@@ -97,7 +98,7 @@ pub fn submit(
                     "submit report.sbatch too, after the array: `sbatch --dependency=afterany:ARRAY report.sbatch`\n\
                      `{0} jobs {1}` does not see in the queue what is submitted by hand; `{0} jobs {1} --retry` submits both, and sees it",
                     program(),
-                    plan.folder().display()
+                    quote_path(plan.folder())
                 );
                 return Ok(SUCCESS);
             }
@@ -177,7 +178,7 @@ fn submit_to_slurm(plan: &JobPlan, jobs: &[usize]) -> Result<u8, Failure> {
         plural(jobs.len(), "job"),
         submission.report
     );
-    note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
+    note!("`{} jobs {}` says how far they are", program(), quote_path(plan.folder()));
     Ok(SUCCESS)
 }
 

@@ -5,6 +5,7 @@ use crate::output::note;
 use crate::signals::when_asked_to_stop;
 use crate::typed::program;
 use spectral_cluster::JobPlan;
+use spectral_core::shell::quote_path;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub fn drive(plan: &JobPlan, driver: &Path, words: &[String]) -> Result<u8, Fail
             driver.display()
         )));
     }
-    note!("`{} jobs {}` says how far they are", program(), plan.folder().display());
+    note!("`{} jobs {}` says how far they are", program(), quote_path(plan.folder()));
     let unable = |e: std::io::Error| Failure::usage(format!("cannot run {python}: {e}"));
     // A wish to stop is the driver's to follow: it waits until its jobs have saved.
     let wish = Wish::listen();

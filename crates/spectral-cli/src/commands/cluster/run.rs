@@ -3,10 +3,11 @@
 use crate::args::LiveArgs;
 use crate::commands::train::{How, announce, interrupt, work};
 use crate::failure::{DATA, DEVICE, Failure, GAVE_UP, INTERRUPTED, SUCCESS, USAGE};
-use crate::output::note;
+use crate::output::{indented, note};
 use crate::typed::program;
 use spectral_cluster::slurm::{self, HandBack};
 use spectral_cluster::{JobEntry, JobPlan, JobState, JobStatus, StatusWriter, attempt};
+use spectral_core::shell::quote_path;
 use spectral_train::claim::{self, Fence};
 use spectral_train::control::Control;
 use spectral_train::error::TrainError;
@@ -243,7 +244,7 @@ impl<'a> Attempt<'a> {
             }
             // Its status is the other's to write, too.
             Err(failure) if trainer.is_lost() => {
-                note!("{failure}");
+                note!("{}", indented(&failure.text));
                 Ok(None)
             }
             Err(failure) => failed(&writer, failure, frames, trainer).map(Some),
@@ -267,7 +268,7 @@ fn begin(plan: &JobPlan, job: &JobEntry, frames: u64) -> Result<JobStatus, Failu
             before.map(|before| JobStatus { state: JobState::GaveUp, reason: reason.clone(), ..before });
         // That nobody can be told by this file is no reason to try once more.
         let _ = given_up.map(|status| status.write(plan, job.index));
-        let again = format!("{} jobs {} --retry", program(), plan.folder().display());
+        let again = format!("{} jobs {} --retry", program(), quote_path(plan.folder()));
         Failure {
             text: format!("job {} is given up: {reason} (`{again}` tries again)", job.index),
             exit_code: GAVE_UP,

@@ -3,12 +3,13 @@
 use super::{alone, submit_to_slurm};
 use crate::args::JobsArgs;
 use crate::failure::{Failure, GAVE_UP, SUCCESS};
-use crate::output::note;
+use crate::output::{indented, note, one_line};
 use crate::progress::duration;
 use crate::table::Table;
 use serde_json::{Value, json};
 use spectral_cluster::survey::{Row, Standing, survey};
 use spectral_cluster::{JobPlan, JobStatus};
+use spectral_core::shell::quote_path;
 use spectral_train::registry::Registry;
 
 /// Prints the table; with `--retry` submits what nobody works on.
@@ -37,7 +38,7 @@ pub fn jobs(args: &JobsArgs, registry: &Registry) -> Result<u8, Failure> {
         table.row(line(row, json));
     }
     table.print(json)?;
-    unknown.iter().for_each(|what| note!("{what}"));
+    unknown.iter().for_each(|what| note!("{}", indented(what)));
     if !json {
         note!("\n{}", summary(&plan, &rows, unknown.is_none()));
     }
@@ -85,13 +86,13 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
     ];
     let of = |standing: Standing| rows.iter().filter(|row| row.standing == standing).count();
     let words = all.into_iter().filter(|&s| of(s) > 0).map(|s| format!("{} {}", of(s), s.name()));
-    let mut text = format!("{}: {}", plan.name, words.collect::<Vec<_>>().join(", "));
+    let mut text = format!("{}: {}", one_line(&plan.name), words.collect::<Vec<_>>().join(", "));
     // The slowest of those at work; what waits has no rate.
     let left = rows.iter().filter_map(Row::seconds_left).fold(0.0, f64::max);
     if left > 0.0 {
         text += &format!("; those at work have {} left", duration(left));
     }
-    let folder = plan.folder().display();
+    let folder = quote_path(plan.folder());
     if queue_known && rows.iter().any(|row| row.standing.needs_retry()) {
         text += &match is_for_slurm(plan) {
             true => {
@@ -101,7 +102,8 @@ fn summary(plan: &JobPlan, rows: &[Row], queue_known: bool) -> String {
             }
             // Nobody knows what Ray still has to do.
             false => format!(
-                "\nwhile {folder}/ray_driver.py runs, those that nobody works on wait for Ray; if it has ended, start it again{}",
+                "\nwhile {}/ray_driver.py runs, those that nobody works on wait for Ray; if it has ended, start it again{}",
+                plan.folder().display(),
                 if rows.iter().any(|row| row.standing == Standing::GaveUp) {
                     format!(" after `spectral jobs {folder} --retry`, which forgets that some were given up")
                 } else {
