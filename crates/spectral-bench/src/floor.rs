@@ -15,14 +15,21 @@ pub const ACTIONS: u64 = 6;
 /// Outputs per action: frequencies 0 to 20.
 pub const FREQUENCIES: u64 = 21;
 
-/// The Nature network's layers with this head: positions at which a layer's weights are used, inputs, outputs.
-const LAYERS: [(u64, u64, u64); 5] = [
-    (20 * 20, 8 * 8 * STACK, 32),
-    (9 * 9, 4 * 4 * 32, 64),
-    (7 * 7, 3 * 3 * 64, 64),
-    (1, 7 * 7 * 64, 512),
-    (1, 512, ACTIONS * FREQUENCIES),
-];
+/// The Nature network's layers with this head: positions at which a layer's weights are used, inputs, outputs. Dueling heads have
+/// a hidden layer each.
+fn layers(dueling: bool) -> Vec<(u64, u64, u64)> {
+    let mut layers = vec![
+        (20 * 20, 8 * 8 * STACK, 32),
+        (9 * 9, 4 * 4 * 32, 64),
+        (7 * 7, 3 * 3 * 64, 64),
+        (1, 7 * 7 * 64, 512),
+        (1, 512, ACTIONS * FREQUENCIES),
+    ];
+    if dueling {
+        layers.extend([(1, 7 * 7 * 64, 512), (1, 512, FREQUENCIES)]);
+    }
+    layers
+}
 
 /// Passes over a network's parameters that no update can do without. The online parameters are read by the forward pass, read
 /// again by the backward pass (which serves Adam too) and written; the target's are read; Adam's two moments are read
@@ -42,18 +49,19 @@ pub struct Work {
 }
 
 /// Numbers in one network.
-pub fn parameters() -> u64 {
-    LAYERS.iter().map(|(_, inputs, outputs)| (inputs + 1) * outputs).sum()
+pub fn parameters(dueling: bool) -> u64 {
+    layers(dueling).iter().map(|(_, inputs, outputs)| (inputs + 1) * outputs).sum()
 }
 
-/// The work of one update of one agent.
-pub fn update() -> Work {
+/// The work of one update of one agent, with dueling heads or a plain one.
+pub fn update(dueling: bool) -> Work {
     let forward = |&(positions, inputs, outputs): &(u64, u64, u64)| 2 * BATCH * positions * inputs * outputs;
-    let once: u64 = LAYERS.iter().map(forward).sum();
+    let layers = layers(dueling);
+    let once: u64 = layers.iter().map(forward).sum();
     Work {
-        bytes: 4 * PASSES * parameters() + BATCH * FRAMES * SIDE * SIDE,
+        bytes: 4 * PASSES * parameters(dueling) + BATCH * FRAMES * SIDE * SIDE,
         // Target and online forward, gradients of weights and of inputs; nobody asks for the gradient of the pixels.
-        flops: 4 * once - forward(&LAYERS[0]),
+        flops: 4 * once - forward(&layers[0]),
     }
 }
 
@@ -81,9 +89,9 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// For `agents` agents, at this many bytes and (if known) operations a second.
-    pub fn new(agents: usize, bytes_per_second: f64, rate: Option<f64>) -> Floor {
-        let Work { bytes, flops } = update();
+    /// For `agents` agents with so much work each, at this many bytes and (if known) operations a second.
+    pub fn new(agents: usize, work: Work, bytes_per_second: f64, rate: Option<f64>) -> Floor {
+        let Work { bytes, flops } = work;
         let milliseconds = |amount: u64, rate: f64| 1e3 * agents as f64 * amount as f64 / rate;
         Floor {
             memory_ms: milliseconds(bytes, bytes_per_second),
@@ -121,27 +129,30 @@ mod tests {
     #[test]
     fn the_work_is_that_of_the_real_network() {
         let input = Input::Planes { channels: 4, height: 84, width: 84 };
-        let nature = Architecture::nature(input, Head::new(6, 21));
+        let nature = Architecture::nature(input.clone(), Head::new(6, 21));
         let trunk = Trunk::new(&nature).unwrap();
-        assert_eq!(parameters(), trunk.parameters(126) as u64);
-        let Work { bytes, flops } = update();
+        assert_eq!(parameters(false), trunk.parameters(126) as u64);
+        let Work { bytes, flops } = update(false);
         assert!((flops as f64 / 2.20e9 - 1.0).abs() < 0.005, "{flops}");
-        assert_eq!(bytes, 32 * parameters() + 32 * 7 * 7056);
+        assert_eq!(bytes, 32 * parameters(false) + 32 * 7 * 7056);
+        let dueling = Head { dueling: true, ..Head::new(6, 21) };
+        let dueling = Architecture::nature(input, dueling);
+        assert_eq!(parameters(true), dueling.parameters() as u64);
     }
 
     #[test]
     fn the_floor_is_the_larger_time_and_grows_with_the_population() {
         let rate = stated_rate(&info((9, 0), 132), Precision::Bf16);
-        let twenty = Floor::new(20, 4e12, rate);
+        let twenty = Floor::new(20, update(false), 4e12, rate);
         assert!((twenty.memory_ms - 0.2877).abs() < 1e-3, "{twenty:?}");
         assert!((twenty.arithmetic_ms.unwrap() - 0.0444).abs() < 1e-3, "{twenty:?}");
         assert_eq!((twenty.ms(), twenty.bound()), (twenty.memory_ms, "memory"));
-        assert!((Floor::new(1, 4e12, rate).ms() * 20.0 - twenty.ms()).abs() < 1e-12);
-        let slow = Floor::new(20, 4e12, stated_rate(&info((9, 0), 132), Precision::Fp32));
+        assert!((Floor::new(1, update(false), 4e12, rate).ms() * 20.0 - twenty.ms()).abs() < 1e-12);
+        let slow = Floor::new(20, update(false), 4e12, stated_rate(&info((9, 0), 132), Precision::Fp32));
         assert_eq!((slow.ms(), slow.bound()), (slow.arithmetic_ms.unwrap(), "arithmetic"));
         let half = stated_rate(&info((9, 0), 66), Precision::Tf32).unwrap();
         assert!((half / 247.35e12 - 1.0).abs() < 1e-9);
-        let unknown = Floor::new(1, 4e12, stated_rate(&info((8, 0), 108), Precision::Tf32));
+        let unknown = Floor::new(1, update(false), 4e12, stated_rate(&info((8, 0), 108), Precision::Tf32));
         assert_eq!((unknown.arithmetic_ms, unknown.bound()), (None, "memory"));
     }
 

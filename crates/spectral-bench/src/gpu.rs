@@ -100,9 +100,9 @@ fn updates(device: &Device, wanted: &Wanted, noise: &Noise, args: &GpuArgs) -> R
         let line = json!({ "stack": "spectral", "what": "copy", "bytes_per_second": bandwidth });
         print(&line.to_string())?;
     }
-    let work = floor::update();
+    let work = floor::update(false);
     note!(
-        "a copy moves {:.2} TB/s; one agent's update moves at least {:.1} MB and takes {:.2} GFLOP",
+        "a copy moves {:.2} TB/s; one agent's update moves at least {:.1} MB and takes {:.2} GFLOP, without dueling heads",
         1e-12 * bandwidth,
         1e-6 * work.bytes as f64,
         1e-9 * work.flops as f64
@@ -128,7 +128,8 @@ fn updates(device: &Device, wanted: &Wanted, noise: &Noise, args: &GpuArgs) -> R
                     let setting = Setting { agent, agents, precision, spilt };
                     let times = measure(device, precision, (agent, agents), spilt, noise, wanted.seconds);
                     let times = times.map_err(failed)?;
-                    let floor = Floor::new(agents, bandwidth, floor::stated_rate(device.info(), precision));
+                    let rate = floor::stated_rate(device.info(), precision);
+                    let floor = Floor::new(agents, floor::update(has_dueling_heads(agent)), bandwidth, rate);
                     if args.json {
                         for line in lines(&setting, &times, &floor, device.info()) {
                             print(&line.to_string())?;
@@ -149,6 +150,11 @@ pub fn show(table: &Table, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     print(&table.text())
+}
+
+/// Whether an agent that was checked before has dueling heads.
+fn has_dueling_heads(agent: &str) -> bool {
+    specs(agent, 1, REPLAY).is_ok_and(|specs| specs[0].settings.dueling)
 }
 
 /// What is measured.
@@ -319,7 +325,7 @@ mod tests {
             multiprocessors: 132,
             shared_per_block: 232_448,
         };
-        let lines = lines(&setting, &all, &Floor::new(20, 4e12, None), &info);
+        let lines = lines(&setting, &all, &Floor::new(20, floor::update(false), 4e12, None), &info);
         for (line, what) in lines.iter().zip(["update", "act"]) {
             let text = line.to_string();
             assert!(!text.contains('\n') && text.starts_with('{'), "{text}");
@@ -332,11 +338,22 @@ mod tests {
         assert_eq!((&lines[0]["ms_median"], &lines[1]["ms_median"]), (&json!(0.5), &json!(0.1)));
         assert_eq!(lines[0]["versions"]["cuda"], "13.1");
         // A spilt measurement must not pass for the usual one.
-        let spilt = super::lines(&Setting { spilt: 1, ..setting }, &all, &Floor::new(20, 4e12, None), &info);
+        let spilt = super::lines(
+            &Setting { spilt: 1, ..setting },
+            &all,
+            &Floor::new(20, floor::update(false), 4e12, None),
+            &info,
+        );
         assert_ne!(spilt[0]["variant"], lines[0]["variant"]);
-        assert_eq!(row(&setting, &all, &Floor::new(20, 4e12, None))[5], json!(40_000.0));
+        assert_eq!(
+            row(&setting, &all, &Floor::new(20, floor::update(false), 4e12, None))[5],
+            json!(40_000.0)
+        );
         let other = Setting { agent: "spectral double=true", ..setting };
-        assert_ne!(super::lines(&other, &all, &Floor::new(20, 4e12, None), &info)[0]["variant"], "graph");
+        assert_ne!(
+            super::lines(&other, &all, &Floor::new(20, floor::update(false), 4e12, None), &info)[0]["variant"],
+            "graph"
+        );
     }
 
     #[test]
