@@ -78,7 +78,7 @@ run() {
         /^Done / { time = $5 }
         END { printf "%-12s%12s%8s%9s -> %6s%9s -> %6s%12s%9s%9s   %s\n", target, executions, time, cov, cov_end, ft, ft_end,
               last, slowest, memory, status == 0 ? "nothing" : "status " status }' "$out"
-    ((status == 0)) || { tail -n 60 "$out"; return 1; }
+    ((status == 0)) || { grep -a -A1 -E 'panicked at|ERROR:|SUMMARY:|Test unit written' "$out" || tail "$out"; return 1; }
 }
 
 all() {
