@@ -9,7 +9,7 @@
 # allocation, more than 2 GiB in all, or more than 10 seconds (--timeout; they are by the clock, so a busy machine needs more).
 #
 # Needs a nightly toolchain (`rustup toolchain install nightly`), a C++ compiler for libFuzzer itself, a network for what cargo has not
-# downloaded yet, and about 2 GB of disk. JOBS is how much is compiled at once (2).
+# downloaded yet, and about 3 GB of disk. JOBS is how much is compiled at once (2).
 set -euo pipefail
 
 # As a wrapper of rustc, which cargo calls with the compiler's command: coverage is measured in all crates but the code generator, whose
