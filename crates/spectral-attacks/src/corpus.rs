@@ -231,6 +231,8 @@ fn programs() -> Inputs {
         ("extra-memory", of(3, 4, banks)),
         ("slices", of(8, 0, banks)),
         ("calls", of(9, 0, stack)),
+        // A store of Commavid's cartridges, in a program that is shorter than any of them.
+        ("short", of(0, 0, &[0x9D, 0xFF, 0xF3])),
     ]
 }
 

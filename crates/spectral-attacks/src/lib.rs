@@ -4,7 +4,8 @@
 //! A [`Target`] is a function of bytes that must return, whatever they are: no panic, no hang, no memory beyond [`LIMIT`]. What
 //! it does with them is what a command would do, and what it checks beside that is in its module.
 //!
-//! Two things call them. `cargo fuzz` (the folder `fuzz/`) looks for bytes that reach new code, and needs a nightly toolchain.
+//! Two things call them. libFuzzer (the folder `fuzz/`, by `tests/attacks/libfuzzer.sh`) looks for bytes that reach new code, and
+//! needs a nightly toolchain.
 //! The command `attack` and the test of this crate change the bytes of the corpus at random, always in the same way for the
 //! same seed, and need nothing.
 

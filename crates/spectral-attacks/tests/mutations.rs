@@ -1,4 +1,4 @@
-//! Every target survives its corpus and some thousand changed inputs, always the same ones. `attack` and `cargo fuzz` go on
+//! Every target survives its corpus and some thousand changed inputs, always the same ones. `attack` and libFuzzer go on
 //! from here for as long as one likes.
 
 use spectral_attacks::attack::{Limits, attack};

@@ -184,9 +184,9 @@ fn detect(bytes: &[u8]) -> Option<Scheme> {
     };
     let writes_3f = || bytes.windows(2).filter(|window| *window == [0x85, 0x3F]).count() >= 2;
     Some(match bytes.len() {
-        1..=2048 if has(COMMAVID) => Scheme::CV,
+        // Its program fills its two kilobytes; a shorter one has no more than the instruction in common with it.
+        2048 | 4096 if has(COMMAVID) => Scheme::CV,
         1..=2048 => Scheme::K2,
-        4096 if has(COMMAVID) => Scheme::CV,
         4096 => Scheme::K4,
         8192 if has_superchip(bytes) => Scheme::F8SC,
         8192 if has(PARKER) => Scheme::E0,
@@ -238,3 +238,32 @@ const ACTIVISION_FE: &[&[u8]] = &[
     &[0xD0, 0xFB, 0x20, 0x73, 0xFE],
     &[0x20, 0x00, 0xF0, 0x84, 0xD6],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is detected goes with the size, whatever the program looks like: otherwise its cartridge has no such bytes.
+    #[test]
+    fn detected_schemes_fit_the_size() {
+        let stores: &[&[u8]] = &[&[0x85, 0x3F, 0x85, 0x3F]];
+        for len in [1_usize, 2, 3, 4, 5, 2046, 2047, 2048, 4096, 8192, 16384, 32768] {
+            for pattern in [COMMAVID, PARKER, M_NETWORK, ACTIVISION_FE, stores].concat() {
+                // Unlike bytes before it, so that no extra memory is seen where there is a program.
+                let mut image: Vec<u8> = (0..len).map(|at| at as u8 | 1).collect();
+                let start = len.saturating_sub(pattern.len());
+                image[start..].copy_from_slice(&pattern[..len - start]);
+                let rom = Rom::new(&image, None).expect("a size that cartridges have");
+                assert!(rom.scheme().fits(len), "{} of {len} bytes", rom.scheme().name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_cartridge_of_commavid_is_recognised_by_its_stores_if_it_is_full() {
+        for (len, scheme) in [(3, Scheme::K2), (2047, Scheme::K2), (2048, Scheme::CV), (4096, Scheme::CV)] {
+            let image: Vec<u8> = COMMAVID[0].iter().copied().cycle().take(len).collect();
+            assert_eq!(Rom::new(&image, None).expect("a program").scheme(), scheme, "{len} bytes");
+        }
+    }
+}
