@@ -57,7 +57,7 @@ test_packages() {
     for package in "${packages[@]}"; do
         say "$package"
         programs=$(cargo test --release --locked --no-run --target "$target" --package "$package" --lib --tests 2>&1 |
-            tee /dev/stderr | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
+            tee >(cat >&2) | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
         # As cargo does, in the folder of the package.
         pushd "crates/${package/spectral-rl-/spectral-}" >/dev/null
         for program in $programs; do
