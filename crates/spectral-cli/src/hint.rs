@@ -25,7 +25,8 @@ fn for_argument(argument: &str, registry: &Registry) -> Option<String> {
             return Some(format!("a task is named with a flag: `--task {argument}`"));
         }
         let is_agent = registry.agent(argument).is_some();
-        return is_agent.then(|| format!("separate agents by commas: `--agents spectral,{argument}`"));
+        return is_agent
+            .then(|| format!("agents are named with a flag, separated by commas: `--agents {argument}`"));
     };
     let flag = flag.split('=').next().unwrap_or_default();
     if TASK_FLAGS.contains(&flag) {
@@ -61,5 +62,7 @@ mod tests {
         }
         assert_eq!(for_argument("--xylophone", &registry), None);
         assert_eq!(for_argument("xylophone", &registry), None);
+        let agent = for_argument("steady", &registry).unwrap();
+        assert!(agent.ends_with("`--agents steady`"), "{agent}");
     }
 }

@@ -3,9 +3,11 @@
 //! `println!` and `eprintln!` panic when a reader has gone (`spectral tasks | head -1`) or a disk is full; these do not.
 
 use crate::failure::{DATA, Failure};
+use indicatif::MultiProgress;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
+use std::sync::{Mutex, PoisonError};
 
 /// A text that tells a terminal nothing but what to show. Names and messages come from files and programs of anybody: what moves the
 /// cursor, changes colours or turns the direction of writing is shown as `\u001b`, which is the same character in JSON and TOML.
@@ -53,12 +55,32 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// The lines of progress that are on the terminal, if there are any.
+static SHOWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
+
+/// From now on notes are written above these lines of progress, or, without any, where the cursor is.
+pub fn write_above(lines: Option<MultiProgress>) {
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+}
+
+/// Writes a note. Nobody can be told if that fails.
+pub fn write_note(text: &str) {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let write = |text: &str| {
+        let _ = writeln!(std::io::stderr(), "{}", harmless(text));
+    };
+    match shown {
+        // A line break at the beginning is for the cursor's line, which is free then.
+        Some(lines) => lines.suspend(|| write(text.trim_start_matches('\n'))),
+        None => write(text),
+    }
+}
+
 /// Tells the user something. Training does not stop because nobody listens any more.
 macro_rules! note {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "{}", $crate::output::harmless(&format!($($words)*)));
-    }};
+    ($($words:tt)*) => {
+        $crate::output::write_note(&format!($($words)*))
+    };
 }
 pub(crate) use note;
 

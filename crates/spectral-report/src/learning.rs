@@ -25,8 +25,8 @@ impl Learning {
     pub(crate) fn doubt(self) -> Option<&'static str> {
         match self {
             Self::Seen | Self::NotSeen => None,
-            Self::TooFewSeeds => Some("too few seeds to say whether any agent learned"),
-            Self::TooFewEpisodes => Some("too few episodes to say whether any agent learned"),
+            Self::TooFewSeeds => Some("too few seeds to test whether any agent learned"),
+            Self::TooFewEpisodes => Some("too few episodes to test whether any agent learned"),
         }
     }
 }
@@ -93,11 +93,11 @@ pub(crate) fn warning(task: &Task<'_>) -> Option<String> {
     match conclude(&agents) {
         Learning::Seen => None,
         Learning::TooFewSeeds => Some(format!(
-            "Too few seeds to say whether any agent learned: {unclear}, and none is here from an agent's own first twentieth \
+            "Too few seeds to test whether any agent learned: {unclear}, and none is here from an agent's own first twentieth \
              of episodes to its end{each}. {consequence}"
         )),
         Learning::TooFewEpisodes => {
-            Some(format!("Too few episodes to say whether any agent learned: {short}. {consequence}"))
+            Some(format!("Too few episodes to test whether any agent learned: {short}. {consequence}"))
         }
         Learning::NotSeen => {
             let few = names(&|agent| agent.few)

@@ -179,7 +179,7 @@ fn too_few_seeds_and_much_exploration_are_in_the_result() {
             fs::write(path, format!("frame,updates,saturated,epsilon\n{FRAMES},9,0,{epsilon}\n")).unwrap();
         }
     };
-    let few = "too few seeds to say whether any agent learned";
+    let few = "too few seeds to test whether any agent learned";
     run("pong-mini", 2, "0.05");
     let words = report(root.path(), ReportOptions::default()).0.headline;
     assert!(words.ends_with(&format!("; {few}.")), "{words}");
@@ -213,7 +213,7 @@ fn a_result_that_comes_too_early_is_called_so() {
             fs::write(path, format!("frame,updates,saturated,epsilon\n9000,9,0,{epsilon}\n")).unwrap();
         }
     };
-    let few = "too few episodes to say whether any agent learned";
+    let few = "too few episodes to test whether any agent learned";
     run("pong-mini", &[("spectral", 15.0), ("popart", -9.0)], "0.868");
     let words = report(root.path(), ReportOptions::default()).0.headline;
     let explored = "and at the end ε was still 0.868, which hides what was learned";

@@ -415,7 +415,7 @@ fn where_nobody_learns_the_reader_is_told() {
     // Two seeds hardly ever show that an agent has learned: that is about them.
     let few = warnings(6.0, 2);
     assert!(
-        few.contains("Too few seeds to say whether any agent learned: with fewer than 3 finished seeds"),
+        few.contains("Too few seeds to test whether any agent learned: with fewer than 3 finished seeds"),
         "{few}"
     );
     assert!(few.contains("spectral from ") && !few.contains("No agent was seen"), "{few}");
@@ -443,9 +443,9 @@ fn an_agent_that_cannot_be_judged_hides_no_warning() {
         "{mixed}"
     );
     let lone = warnings("lone", &[("spectral", 1)], 100_000);
-    assert!(lone.contains("Too few seeds to say whether any agent learned"), "{lone}");
+    assert!(lone.contains("Too few seeds to test whether any agent learned"), "{lone}");
     let short = warnings("short", &[("spectral", 4)], 9_000);
-    assert!(short.contains("Too few episodes to say whether any agent learned"), "{short}");
+    assert!(short.contains("Too few episodes to test whether any agent learned"), "{short}");
 }
 
 /// One mean has one interval, the cautious one, wherever it stands.

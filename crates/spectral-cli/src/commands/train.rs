@@ -291,7 +291,7 @@ pub fn interrupt() -> &'static Control {
                 first = Some(Instant::now());
                 own.cancel();
                 note!(
-                    "\nsaving a checkpoint … (Ctrl-C again, after a moment, ends at once and does not save)"
+                    "\nsaving a checkpoint … (Ctrl-C again, after a moment, ends without saving)"
                 );
                 return;
             };

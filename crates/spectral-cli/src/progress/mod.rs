@@ -2,7 +2,7 @@
 
 mod lines;
 
-use crate::output::{note, one_line};
+use crate::output::{note, one_line, write_above};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lines::{Grouping, Line, Standing, line, log_line, total_line};
 pub use spectral_report::duration;
@@ -75,6 +75,7 @@ impl Progress {
                     self.draw(&mut bars, progress);
                 }
                 bars.rows.iter().for_each(|row| row.bar.abandon());
+                write_above(None);
             }
             Screen::Log(_) if !progress.is_empty() => note!("{}", self.log_line(progress)),
             Screen::Log(_) => {}
@@ -119,8 +120,8 @@ impl Progress {
         }
         let Bars { rows, grouping, .. } = bars;
         let longest = grouping.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        // A terminal that is full to its last column may break the line.
-        let width = columns.saturating_sub(1);
+        // A terminal that is full to its last column may break the line, and shows "^C" behind what is there.
+        let width = columns.saturating_sub(3);
         let done = |members: &[&AgentProgress]| members.iter().map(|p| p.frames).sum();
         for (number, name) in grouping.names.iter().enumerate() {
             let members = grouping.members(number, progress);
@@ -193,7 +194,16 @@ impl Bars {
         let all = MultiProgress::new();
         let row = |_| Row { bar: all.add(ProgressBar::new(1)), columns: None };
         let rows = (0..=grouping.names.len()).map(row).collect();
+        write_above(Some(all.clone()));
         Bars { all, rows, grouping, height }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if matches!(self.screen, Screen::Terminal(_)) {
+            write_above(None);
+        }
     }
 }
 

@@ -35,7 +35,7 @@ fn needs(experiment: &Experiment, registry: &Registry) -> &'static str {
     match (&experiment.computed, experiment.needs_roms(registry)) {
         (Some(_), _) => "nothing: computed",
         (None, true) => "ROMs, a GPU",
-        (None, false) => "two cores, minutes",
+        (None, false) => "two cores",
     }
 }
 
