@@ -35,6 +35,7 @@ use std::process::ExitCode;
 
 /// Runs the command that the process's arguments ask for, with the tasks and codecs of this registry.
 pub fn main(registry: Registry) -> ExitCode {
+    signals::outlive_large_files();
     ExitCode::from(run(&registry, std::env::args_os()))
 }
 

@@ -27,6 +27,19 @@ pub fn when_asked_to_stop(mut handle: impl FnMut(Asked) + Send + 'static) {
     let _ = std::thread::Builder::new().name("signals".into()).spawn(listen);
 }
 
+/// From now on a file that reaches a limit of the system on its size is an error of whoever writes it, as a full disk is, and no
+/// longer the end of the process.
+#[cfg(unix)]
+pub fn outlive_large_files() {
+    let heard = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    // If that fails, a limit ends the process as it would have.
+    let _ = signal_hook::flag::register(signal_hook::consts::signal::SIGXFSZ, heard);
+}
+
+/// There is no such limit.
+#[cfg(not(unix))]
+pub fn outlive_large_files() {}
+
 /// Whether whoever started this process has told the system to let no SIGHUP through, as Linux says.
 #[cfg(unix)]
 fn hangup_is_ignored() -> bool {

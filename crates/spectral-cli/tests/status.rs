@@ -45,6 +45,53 @@ fn a_run_is_followed_from_its_start_to_its_end() {
     place.run("status run").code(0).says(&["ended before it could save", "spectral resume run"]);
 }
 
+/// A limit of the system on the size of files is an error like a full disk, not the end of the process.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_reaches_a_limit_on_files_says_so() {
+    let place = Place::new();
+    let train =
+        place.command(&train("--agents spectral --frames 60000 --set checkpoint_seconds=0.3 --out run"));
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 40 && exec \"$0\" \"$@\""])
+        .arg(train.get_program())
+        .args(train.get_args());
+    limited.current_dir(place.path("."));
+    let ran = Ran::of(limited.output().unwrap()).code(3);
+    let now = place.run("status run --json").code(0).json()[0].clone();
+    assert_eq!(now["state"], "failed", "{now} {ran:?}");
+
+    // A command that is refused leaves that as it is.
+    place.run("resume run --checkpoint nowhere").code(3);
+    assert_eq!(place.run("status run --json").code(0).json()[0], now);
+}
+
+#[test]
+fn a_run_that_cannot_be_read_hides_no_others() {
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        place.train(&format!("--frames 600 --out runs/{name}")).code(0);
+    }
+    let edit = |file: &str, from: &str, to: &str| {
+        let text = std::fs::read_to_string(place.path(file)).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(place.path(file), text.replacen(from, to, 1)).unwrap();
+    };
+    edit("runs/b/run.toml", "frames = 600", "frames = 900");
+    let ran =
+        place.run("status runs").code(3).says(&["runs/b/run.toml", "it was changed after it was written"]);
+    assert!(
+        ran.out.contains("runs/a") && ran.out.contains("runs/c") && !ran.out.contains("runs/b"),
+        "{ran:?}"
+    );
+    let ran = place.run("status runs --json").code(3);
+    assert_eq!(ran.json().as_array().unwrap().len(), 2);
+    edit("runs/a/state.toml", "\"finished\"", "\"Finished\"");
+    std::fs::write(place.path("runs/c/state.toml"), "").unwrap();
+    place.run("status runs").code(3).says(&["a/state.toml", "b/run.toml", "c/state.toml: it is empty"]);
+}
+
 /// A disk that takes no more bytes than it has while there is a file `full`.
 #[cfg(target_os = "linux")]
 const FULL: &str = r#"

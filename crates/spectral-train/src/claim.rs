@@ -77,7 +77,9 @@ impl RunLock {
                 )],
             ),
         };
-        let record = Record::new(me, flock == Flock::Held, filesystem(&file));
+        let mut record = Record::new(me, flock == Flock::Held, filesystem(&file));
+        // Whoever takes a run and does no work on it, because something there is refused, leaves it as it was.
+        record.error = last_error(folder).unwrap_or_default();
         let Taken { number, before } = take_claim(folder, flock, &record)?;
         let may_live = before.is_some();
         notes.extend(before.map(|before| format!("taken over from {before}")));

@@ -184,14 +184,23 @@ impl RunDir {
             refuse_link(&folder).map_err(|e| StoreError::io(&folder, "use", e))?;
             disk::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, "create", e))?;
         }
-        // Files are cut and removed in these folders: behind a link they would be somebody else's.
+        self.refuse_linked_folders()?;
+        sweep_temporaries(&self.path)?;
+        Ok(())
+    }
+
+    /// Refuses a run in which a folder is a link. Files are cut and removed in these folders: behind a link they would be somebody
+    /// else's.
+    pub(crate) fn refuse_linked_folders(&self) -> Result<(), TrainError> {
         let agents = self.path.join("agents");
+        for folder in [&self.checkpoints(), &agents] {
+            refuse_link(folder).map_err(|e| StoreError::io(folder, "use", e))?;
+        }
         let failed = |e| StoreError::io(&agents, "list", e);
         for agent in disk::read_dir(&agents).map_err(failed)? {
             let agent = agent.map_err(failed)?.path();
             refuse_link(&agent).map_err(|e| StoreError::io(&agent, "use", e))?;
         }
-        sweep_temporaries(&self.path)?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use crate::claim;
 use crate::error::TrainError;
 use crate::recent::RecentScores;
-use crate::store::{StoreError, is_temporary, is_there, open_plain, read_own_text, read_text};
+use crate::store::{StoreError, check_seal, is_temporary, is_there, open_plain, read_own_text, read_text};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -250,6 +250,11 @@ fn parsed(path: &Path, text: std::io::Result<String>) -> Result<Option<toml::Tab
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(e) => return Err(StoreError::io(path, "read", e).into()),
     };
+    let changed = |why: String| TrainError::Data(format!("{}: {why}", path.display()));
+    check_seal(&text).map_err(changed)?;
+    if text.trim().is_empty() {
+        return Err(changed("it is empty".into()));
+    }
     let wrong = |e: toml::de::Error| {
         TrainError::Data(format!("{} is no valid TOML: {}", path.display(), e.message()))
     };

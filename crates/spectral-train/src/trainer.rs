@@ -310,6 +310,8 @@ impl Trainer {
             let interrupt = self.control.stop_flag();
             self.population.train(TrainSlice { frames, due, interrupt, observer })?;
             self.lock.confirm()?;
+            // Somebody may have put another folder there meanwhile.
+            self.dir.refuse_linked_folders()?;
             let cost = self.checkpoints.write(self.population.as_mut())?;
             observer.checkpoint(cost);
             let seconds = self.seconds_before + start.elapsed().as_secs_f64();

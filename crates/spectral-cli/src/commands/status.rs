@@ -2,12 +2,13 @@
 
 use crate::args::StatusArgs;
 use crate::failure::{Failure, SUCCESS};
-use crate::output::{note, one_line, print};
+use crate::output::{indented, note, one_line, print};
 use crate::progress::duration;
 use crate::table::{Table, count, number};
 use crate::typed::program;
 use serde_json::{Value, json};
 use spectral_core::shell::quote_path;
+use spectral_train::error::TrainError;
 use spectral_train::run_status::{AgentStatus, RunStatus, Standing, find_runs};
 
 /// Scores in the line of one run; others are counted.
@@ -23,20 +24,34 @@ pub fn run(args: &StatusArgs) -> Result<u8, Failure> {
             }
         }
     }
-    let runs: Vec<RunStatus> = paths.iter().map(|path| RunStatus::read(path)).collect::<Result<_, _>>()?;
+    let read = paths.iter().map(|path| RunStatus::read(path));
+    let (runs, unread): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
+    let runs: Vec<RunStatus> = runs.into_iter().flatten().collect();
+    let unread = unread.into_iter().filter_map(Result::err);
     if args.table.json {
         let all: Vec<Value> = runs.iter().map(for_programs).collect();
         print(&serde_json::to_string_pretty(&all).expect("plain values"))?;
-        return Ok(SUCCESS);
+        return told(unread);
     }
     match runs.as_slice() {
+        [] => {}
         [one] => {
             print(&one_run(one))?;
             next_step(one).iter().for_each(|step| note!("\n{}", one_line(step)));
         }
         many => lines(many).print(false)?,
     }
-    Ok(SUCCESS)
+    told(unread)
+}
+
+/// Tells of runs that cannot be read, which hide no others.
+fn told(unread: impl Iterator<Item = TrainError>) -> Result<u8, Failure> {
+    let mut code = SUCCESS;
+    for error in unread {
+        note!("error: {}", indented(&error.to_string()));
+        code = error.exit_code();
+    }
+    Ok(code)
 }
 
 fn percent(share: f64) -> String {

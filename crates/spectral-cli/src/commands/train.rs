@@ -290,9 +290,7 @@ pub fn interrupt() -> &'static Control {
             let Some(first) = first else {
                 first = Some(Instant::now());
                 own.cancel();
-                note!(
-                    "\nsaving a checkpoint … (Ctrl-C again, after a moment, ends without saving)"
-                );
+                note!("\nsaving a checkpoint … (Ctrl-C again, after a moment, ends without saving)");
                 return;
             };
             if who == Asked::CtrlC && first.elapsed() >= SAME_WISH {

@@ -56,12 +56,21 @@ impl Record {
         let line = |error: &str| {
             if error.is_empty() { String::new() } else { format!("error = {}\n", quote(error)) }
         };
-        // A full disk has room for what it has already, and for nothing more.
-        let mut error = error.as_str();
-        while !error.is_empty() && text.len() + line(error).len() > LENGTH {
-            error = error.char_indices().next_back().map_or("", |(last, _)| &error[..last]);
+        // A full disk has room for what it has already, and for nothing more. Errors begin with a path, which may be long, and end
+        // with what happened, so the middle goes.
+        let all: Vec<char> = error.chars().collect();
+        let mut room = all.len().min(LENGTH);
+        let cut = |room: usize| -> String {
+            if room == all.len() {
+                return error.clone();
+            }
+            let (first, last) = (room / 3, room - room / 3);
+            all[..first].iter().chain(&['…']).chain(&all[all.len() - last..]).collect()
+        };
+        while room > 0 && text.len() + line(&cut(room)).len() > LENGTH {
+            room -= 1;
         }
-        let text = text + &line(error);
+        let text = if room > 0 { text + &line(&cut(room)) } else { text };
         let blanks = LENGTH.saturating_sub(text.len());
         text + &" ".repeat(blanks)
     }

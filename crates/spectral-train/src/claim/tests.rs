@@ -101,13 +101,16 @@ fn the_text_of_a_claim_reads_back_and_keeps_its_length() {
             let text = record.text();
             assert_eq!(text.len(), Record::default().text().len(), "all texts are of one length");
             let read = Record::parse(&text).unwrap();
-            assert!(
-                record.error.starts_with(&read.error) && read.error.is_empty() == (length == 0),
-                "{read:?}"
-            );
+            assert_eq!(read.error.is_empty(), length == 0, "{read:?}");
             assert!(length > 30 || read.error == record.error, "{read:?}");
         }
     }
+    record.error = format!("{}/state.toml: cannot write it: the disk is full", "folder/".repeat(500));
+    let read = Record::parse(&record.text()).unwrap();
+    assert!(
+        read.error.starts_with("folder/folder/") && read.error.ends_with("the disk is full"),
+        "the path goes, and what happened stays: {read:?}"
+    );
     for damaged in ["", "released = true", "released = 1", "\u{0}", "[[["] {
         assert!(Record::parse(damaged).is_none(), "{damaged:?}");
     }
@@ -237,6 +240,22 @@ fn of_many_that_claim_at_once_one_does() {
         [format!(".claim-{taken:06}")],
         "one number each, and nothing left behind"
     );
+}
+
+/// A command that is refused before it does any work changes nothing.
+#[test]
+fn the_error_that_ended_a_run_stays_until_work_goes_on() {
+    let folder = tempdir().unwrap();
+    let take = || RunLock::take_as(folder.path(), Identity::here(), Duration::from_secs(3600)).unwrap();
+    take().set_error(Some("the disk is full".into()));
+    assert_eq!(last_error(folder.path()).as_deref(), Some("the disk is full"));
+    drop(take());
+    assert_eq!(last_error(folder.path()).as_deref(), Some("the disk is full"));
+    let lock = take();
+    assert_eq!(last_error(folder.path()), None, "somebody is at work");
+    lock.set_error(None);
+    drop(lock);
+    assert_eq!(last_error(folder.path()), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::disk::File;
+use super::disk::{self, File};
 use super::plain_file::create_plain;
 use super::{StoreError, reopen_at};
 use crate::table_sums::{TableSum, crc_of};
@@ -148,6 +148,15 @@ impl CsvWriter {
     pub fn sync_data(&mut self) -> Result<u64, StoreError> {
         let length = self.flush()?;
         self.out.get_ref().sync_data().map_err(|e| StoreError::io(&self.path, "sync", e))?;
+        // A checkpoint that counts on rows which somebody has removed could not be resumed.
+        let file =
+            disk::symlink_metadata(&self.path).map_err(|e| StoreError::io(&self.path, "look at", e))?;
+        if !file.is_file() || file.len() != length {
+            let detail = format!(
+                "it was replaced or changed while the run wrote to it: it should have {length} bytes"
+            );
+            return Err(StoreError::Mismatch { path: self.path.clone(), detail });
+        }
         Ok(length)
     }
 

@@ -397,8 +397,16 @@ pub(crate) fn segment_names(dir: &Path) -> Result<Vec<String>, StoreError> {
     Ok(file_names(dir)?.into_iter().filter(|name| is_segment(name)).collect())
 }
 
+/// Whether a file has a name that [`write_segment`] gives: whose, first record, number of records, and maybe an attempt.
 fn is_segment(name: &str) -> bool {
-    name.ends_with(SUFFIX) && !name.starts_with('.')
+    let Some(stem) = name.strip_suffix(SUFFIX).filter(|_| !name.starts_with('.')) else { return false };
+    let numbers = stem.rsplit('-').take_while(|part| is_number(part));
+    let numbers: Vec<&str> = numbers.collect();
+    (numbers.len() >= 2 && numbers[1].len() >= 12) || (numbers.len() >= 3 && numbers[2].len() >= 12)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

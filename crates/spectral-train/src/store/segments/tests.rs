@@ -187,9 +187,10 @@ fn orphans_are_never_overwritten_or_mistaken() {
     assert_ne!(committed[0].file, orphaned[0].file);
     assert_eq!(std::fs::read(dir.join(&orphaned[0].file)).unwrap(), before);
     assert_eq!(load(&dir, &committed, &ring).unwrap(), ring);
-    std::fs::write(dir.join("checkpoint-1.bin"), b"x").unwrap();
+    let foreign = ["checkpoint-1.bin", "other.segment", "brain-scan-3.segment", "a-7-20.segment"];
+    foreign.iter().for_each(|name| std::fs::write(dir.join(name), b"x").unwrap());
     assert_eq!(collect_garbage(dir.path(), &names(&committed)).unwrap(), [orphaned[0].file.as_str()]);
-    assert_eq!(dir.names().len(), 2, "the committed segment and the checkpoint stay");
+    assert_eq!(dir.names().len(), 1 + foreign.len(), "the committed segment stays, and what is not ours");
     assert_eq!(load(&dir, &committed, &ring).unwrap(), ring);
 }
 
