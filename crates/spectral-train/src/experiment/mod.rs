@@ -128,8 +128,8 @@ impl Experiment {
     /// ```
     /// use spectral_train::{config::Configuration, experiment::Experiment, registry::Registry};
     /// let mut config = Configuration::default();
-    /// config.set("task=atari/pong")?;
-    /// assert_eq!(Experiment::of(Registry::default().plan(&config)?).name, "atari-pong");
+    /// config.set("task=pong-mini")?;
+    /// assert_eq!(Experiment::of(Registry::default().plan(&config)?).name, "pong-mini");
     /// # Ok::<(), spectral_train::error::TrainError>(())
     /// ```
     pub fn of(plan: Plan) -> Self {
