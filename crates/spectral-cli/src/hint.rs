@@ -25,8 +25,10 @@ fn for_argument(argument: &str, registry: &Registry) -> Option<String> {
             return Some(format!("a task is named with a flag: `--task {argument}`"));
         }
         let is_agent = registry.agent(argument).is_some();
+        let named =
+            if argument == "spectral" { argument.to_string() } else { format!("spectral,{argument}") };
         return is_agent
-            .then(|| format!("agents are named with a flag, separated by commas: `--agents {argument}`"));
+            .then(|| format!("one flag names all agents, separated by commas: `--agents {named}`"));
     };
     let flag = flag.split('=').next().unwrap_or_default();
     if TASK_FLAGS.contains(&flag) {
@@ -63,6 +65,8 @@ mod tests {
         assert_eq!(for_argument("--xylophone", &registry), None);
         assert_eq!(for_argument("xylophone", &registry), None);
         let agent = for_argument("steady", &registry).unwrap();
-        assert!(agent.ends_with("`--agents steady`"), "{agent}");
+        assert!(agent.ends_with("`--agents spectral,steady`"), "{agent}");
+        let agent = for_argument("spectral", &registry).unwrap();
+        assert!(agent.ends_with("`--agents spectral`"), "{agent}");
     }
 }
