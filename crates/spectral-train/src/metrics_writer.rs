@@ -225,9 +225,11 @@ mod tests {
         log(&mut files, 10);
         let mut saved = StateWriter::default();
         files.save(&mut saved).unwrap();
-        log(&mut resumed(&folder, &columns, &saved.into_bytes()), 20);
+        let saved = saved.into_bytes();
+        log(&mut resumed(&folder, &columns, &saved), 20);
         assert_eq!(table(), "frame,player_score,abs_error,abs_target,samples\n10,3,0.5,2,1\n20,3,0.5,2,2\n");
         // As a version without samples would have left it.
+        let mut files = resumed(&folder, &columns, &saved);
         let old = "frame,player_score,abs_error,abs_target\n";
         files.td_error = Some({
             std::fs::write(folder.join(TD_ERROR), old).unwrap();
