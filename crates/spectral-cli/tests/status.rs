@@ -21,8 +21,7 @@ fn a_run_is_followed_from_its_start_to_its_end() {
     );
     let people = place.run("status run").code(0).says(&["spectral watch run"]);
     assert!(people.out.contains("training") && people.out.contains("left"), "{}", people.out);
-    // Numbers that are larger on a slow machine may need a little more.
-    assert!(people.out.lines().all(|line| line.chars().count() <= 90), "{}", people.out);
+    assert!(people.out.lines().all(|line| line.chars().count() <= 80), "{}", people.out);
 
     signal(&child, "INT");
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));

@@ -60,7 +60,7 @@ fn percent(share: f64) -> String {
 
 /// One run: a paragraph, and a line per agent.
 fn one_run(run: &RunStatus) -> String {
-    let mut head = format!(
+    let head = format!(
         "{}: {}, {} of {} frames each, {}",
         run.path.display(),
         run.task,
@@ -68,17 +68,18 @@ fn one_run(run: &RunStatus) -> String {
         count(run.frames),
         run.standing.name()
     );
-    if let Some(left) = run.seconds_left() {
-        head += &format!(", {} left", duration(left));
-    }
     let mut lines = vec![one_line(&head)];
-    lines.push(match &run.checkpoint {
+    let mut saved = match &run.checkpoint {
         Some(last) => {
             format!("last checkpoint {} ago, after {} of training", duration(last.age), duration(run.seconds))
         }
         None if matches!(run.standing, Standing::Training | Standing::Unknown) => "no checkpoint yet".into(),
         None => "no checkpoint was written".into(),
-    });
+    };
+    if let Some(left) = run.seconds_left() {
+        saved += &format!("; {} left", duration(left));
+    }
+    lines.push(saved);
     lines.extend(run.error.iter().map(|error| one_line(&format!("an error ended it: {error}"))));
     let mut table = Table::new(&["agent", "frames", "score", "frames/s", "left"]);
     let column = |cell: &dyn Fn(&AgentStatus) -> Option<String>| right(run.agents.iter().map(cell).collect());
